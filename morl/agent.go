@@ -11,8 +11,8 @@ import (
 	"trainopt/morl/network"
 )
 
-// Transition is one decision and its result, from one step of the environment.
-type Transition struct {
+// transition is one decision and its result, from one step of the environment.
+type transition struct {
 	State  []float32
 	Mask   []bool // allowed actions in State; nil means all
 	Action int
@@ -37,16 +37,16 @@ type Agent interface {
 	// explore, the action may deviate from the best known one; without, it is deterministic.
 	Act(o Observation, w []float32, explore bool) int
 	// Observe records a transition that was decided under preference w, and trains when due.
-	Observe(t Transition, w []float32)
+	Observe(t transition, w []float32)
 	// Stats returns counters of the training so far.
-	Stats() Stats
+	Stats() stats
 	// Save writes the state that Act requires; Load restores it in an agent created with the same Shape and Config.
 	Save(w io.Writer) error
 	Load(r io.Reader) error
 }
 
-// Stats holds counters of an agent's training.
-type Stats struct {
+// stats holds counters of an agent's training.
+type stats struct {
 	Steps   int     // transitions observed
 	Updates int     // gradient steps so far
 	Loss    float64 // moving average of the critic's loss; NaN before the first update
@@ -65,7 +65,7 @@ type Config struct {
 	Every   int     // transitions between gradient steps; default 10
 	Updates int     // gradient steps when due; default 1
 	Warmup  int     // transitions before the first gradient step; default 10 batches
-	Dropout float64 // dropout of hidden units; default 0.1 in SimplePolicy and MultiPolicy, else 0; negative: none
+	Dropout float64 // dropout of hidden units; default 0.1 in simplePolicy and multiPolicy, else 0; negative: none
 
 	// Exploration is the final share of random actions: it decreases linearly from 1 over ExploreSteps transitions.
 	Exploration  float64 // default 0.05
@@ -83,7 +83,7 @@ type Config struct {
 	// Graph computes gradients by Gorgonia graphs in builds that have them (network.Graphs).
 	Graph bool `json:",omitempty"`
 
-	// Policies are those of MultiPolicy, one of multiLayouts: "" has one for each of DefaultPreferences, "one" a balanced
+	// Policies are those of multiPolicy, one of multiLayouts: "" has one for each of defaultPreferences, "one" a balanced
 	// one, and in "unweighted", as in SLA-MORL's code, the preferences select a policy, but all learn the balanced one.
 	Policies string `json:",omitempty"`
 
@@ -176,12 +176,12 @@ func (c Config) network(s Shape, inputs, outputs int) network.Config {
 
 // Agents maps names to constructors. Each kind of agent is one file and one line here.
 var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
-	"envelope":    func(s Shape, c Config, seed uint64) Agent { return NewEnvelope(s, c, seed) },
+	"envelope":    func(s Shape, c Config, seed uint64) Agent { return newEnvelope(s, c, seed) },
 	"conditioned": func(s Shape, c Config, seed uint64) Agent { return newConditioned(s, c, seed) },
-	"simple":      func(s Shape, c Config, seed uint64) Agent { return NewSimple(s, c, seed) },
-	"pareto":      func(s Shape, c Config, seed uint64) Agent { return NewParetoSet(s, c, seed) },
+	"simple":      func(s Shape, c Config, seed uint64) Agent { return newSimple(s, c, seed) },
+	"pareto":      func(s Shape, c Config, seed uint64) Agent { return newParetoSet(s, c, seed) },
 	"pcn":         func(s Shape, c Config, seed uint64) Agent { return newParetoConditioned(s, c, seed) },
-	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
+	"multi":       func(s Shape, c Config, seed uint64) Agent { return newMulti(s, c, seed) },
 }
 
 // New creates an untrained agent by its name in Agents.

@@ -250,11 +250,11 @@ func (e *tagged) Step(action int) Outcome {
 
 func replays(a Agent) []*replay {
 	switch a := a.(type) {
-	case *Envelope:
+	case *envelope:
 		return []*replay{a.replay}
 	case *conditioned:
 		return []*replay{a.replay}
-	case *MultiPolicy:
+	case *multiPolicy:
 		var all []*replay
 		for _, p := range a.policies {
 			all = append(all, p.replay)

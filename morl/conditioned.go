@@ -125,7 +125,7 @@ func (a *conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
 }
 
 // Observe stores a transition and trains when due.
-func (a *conditioned) Observe(t Transition, w []float32) {
+func (a *conditioned) Observe(t transition, w []float32) {
 	for range a.store(t) {
 		a.update()
 	}

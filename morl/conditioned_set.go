@@ -197,7 +197,7 @@ func (a *paretoConditioned) deviation(i int) float64 {
 }
 
 // Observe records a decision, keeps the episode at its end, and trains when due.
-func (a *paretoConditioned) Observe(t Transition, _ []float32) {
+func (a *paretoConditioned) Observe(t transition, _ []float32) {
 	if a.now == nil {
 		a.now = &trajectory{}
 	}

@@ -28,7 +28,7 @@ const (
 // the vector and of the utility (see vectorLoss).
 //
 // A gradient step costs O(batch × anchors × parameters).
-type Envelope struct {
+type envelope struct {
 	learner
 	critics []*critic
 
@@ -38,11 +38,11 @@ type Envelope struct {
 	grad           []float32
 }
 
-var _ Agent = (*Envelope)(nil)
+var _ Agent = (*envelope)(nil)
 
-// NewEnvelope returns an untrained agent.
-func NewEnvelope(s Shape, c Config, seed uint64) *Envelope {
-	a := &Envelope{learner: newLearner("envelope", s, c, seed)}
+// newEnvelope returns an untrained agent.
+func newEnvelope(s Shape, c Config, seed uint64) *envelope {
+	a := &envelope{learner: newLearner("envelope", s, c, seed)}
 	c = a.config
 	m := len(s.Objectives)
 	nc := c.network(s, s.State+m, s.Actions*m)
@@ -53,7 +53,7 @@ func NewEnvelope(s Shape, c Config, seed uint64) *Envelope {
 }
 
 // Act returns the greedy action in w·Q; with explore a share ε of the actions is random.
-func (a *Envelope) Act(o Observation, w []float32, explore bool) int {
+func (a *envelope) Act(o Observation, w []float32, explore bool) int {
 	if explore && a.acting.Float64() < a.epsilon() {
 		return random(o.Mask, a.shape.Actions, a.acting)
 	}
@@ -66,7 +66,7 @@ func (a *Envelope) Act(o Observation, w []float32, explore bool) int {
 
 // Q returns the vector value of each action, actions × objectives, in the networks' scale, as the mean over the
 // networks. The result is valid until the next call.
-func (a *Envelope) Q(o Observation, w []float32) []float32 {
+func (a *envelope) Q(o Observation, w []float32) []float32 {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
 	a.mean = resize(a.mean, a.shape.Actions*len(w))
@@ -81,7 +81,7 @@ func (a *Envelope) Q(o Observation, w []float32) []float32 {
 }
 
 // Observe stores a transition and trains when due.
-func (a *Envelope) Observe(t Transition, w []float32) {
+func (a *envelope) Observe(t transition, w []float32) {
 	for range a.store(t) {
 		a.update()
 	}
@@ -90,7 +90,7 @@ func (a *Envelope) Observe(t Transition, w []float32) {
 
 // update makes one gradient step of every critic on a sampled batch. The target uses anchors with a probability that
 // decreases to 0 over ExploreSteps.
-func (a *Envelope) update() {
+func (a *envelope) update() {
 	n, s, m := a.config.Batch, a.shape.State, len(a.shape.Objectives)
 	a.replay.Sample(&a.batch, n, a.sampler)
 	a.draw(n)
@@ -148,7 +148,7 @@ func huber(e float32) (derivative float32, loss float64) {
 }
 
 // draw draws the batch's preferences and the anchors, and arranges them for the next states: own, then each anchor.
-func (a *Envelope) draw(n int) {
+func (a *envelope) draw(n int) {
 	m := len(a.shape.Objectives)
 	a.w, a.tilde = resize(a.w, n*m), resize(a.tilde, n*m)
 	a.wide = resize(a.wide, (1+envelopeAnchors)*n*m)
@@ -168,7 +168,7 @@ func (a *Envelope) draw(n int) {
 }
 
 // goal returns the target vector of each row, in the networks' scale; it overwrites the rewards of the batch.
-func (a *Envelope) goal(n, anchors int) []float32 {
+func (a *envelope) goal(n, anchors int) []float32 {
 	s, m := a.shape.State, len(a.shape.Objectives)
 	rows := (1 + anchors) * n
 	a.next = resize(a.next, rows*(s+m))
@@ -207,7 +207,7 @@ func (a *Envelope) goal(n, anchors int) []float32 {
 }
 
 // envelope returns the best value of row k's next state over actions and preferences.
-func (a *Envelope) envelope(k, n, anchors int) (value []float32) {
+func (a *envelope) envelope(k, n, anchors int) (value []float32) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	tilde, open := a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*actions:(k+1)*actions]
 	var most float32

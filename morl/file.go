@@ -36,7 +36,7 @@ type Meta struct {
 	Shape  Shape  `json:"shape"`
 	Config Config `json:"config"`
 	Seed   uint64 `json:"seed"`
-	Stats  Stats  `json:"-"`
+	Stats  stats  `json:"-"`
 	// Notes are further facts, such as the data of the environment; name → value.
 	Notes map[string]string `json:"notes,omitempty"`
 }

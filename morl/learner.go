@@ -17,7 +17,7 @@ type learner struct {
 	acting  *rand.Rand // exploration
 	sampler *rand.Rand // replay and preferences
 
-	stats Stats
+	stats stats
 	// scale divides each objective inside the networks; nil before training starts.
 	scale []float32
 	// gain is the discounted return of the current episode, most its largest absolute value so far.
@@ -51,7 +51,7 @@ func (l *learner) Name() string { return l.name }
 func (l *learner) Shape() Shape { return l.shape }
 
 // Stats returns counters of the training so far.
-func (l *learner) Stats() Stats { return l.stats }
+func (l *learner) Stats() stats { return l.stats }
 
 // trainable returns the reason why this build cannot train the agent, nil if it can.
 func (l *learner) trainable() error { return l.config.network(l.shape, l.shape.State, 1).Trainable() }
@@ -61,7 +61,7 @@ func (l *learner) Focus(preferences [][]float32) { l.focus = preferences }
 
 // store records a transition and returns the number of gradient steps that are due. It tracks the discounted return
 // of the current episode, from which the scale of the objectives is set when the first step is due.
-func (l *learner) store(t Transition) int {
+func (l *learner) store(t transition) int {
 	g := math.Pow(l.config.Gamma, float64(t.Work))
 	next := float32(g)
 	if t.Done {

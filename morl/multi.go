@@ -11,7 +11,7 @@ import (
 	"trainopt/morl/network"
 )
 
-// MultiPolicy holds several policies, each for one preference, with its own actor, critic, target networks,
+// multiPolicy holds several policies, each for one preference, with its own actor, critic, target networks,
 // optimisers and replay buffer, as in SLA-MORL (arXiv 2508.03509 and its code). The policy whose preference is
 // nearest decides and learns. Differences from that code: preferences do weigh the rewards (the critic has one output
 // per objective), the actor follows the expectation over all actions instead of soft actions that no critic was
@@ -20,26 +20,26 @@ import (
 // The critic of a policy takes state ⊕ action (one-hot) and is trained on y = r + γ Σ_a π̄(a|s') Q̄(s',a); the actor
 // on E_π[w·Q] + α H(π) (discrete soft actor-critic: Christodoulou 2019, arXiv 1910.07207), with α decreasing with
 // exploration. A gradient step costs O(batch × actions × parameters).
-type MultiPolicy struct {
+type multiPolicy struct {
 	shape    Shape
 	policies []*policy
 }
 
 var (
-	_ Agent    = (*MultiPolicy)(nil)
-	_ resetter = (*MultiPolicy)(nil)
+	_ Agent    = (*multiPolicy)(nil)
+	_ resetter = (*multiPolicy)(nil)
 )
 
 // multiLayouts are the values of Config.Policies.
 var multiLayouts = []string{"", "one", "unweighted"}
 
-// NewMulti returns untrained policies for DefaultPreferences, or as Config.Policies requires.
-func NewMulti(s Shape, c Config, seed uint64) *MultiPolicy {
-	all := DefaultPreferences(len(s.Objectives))
+// newMulti returns untrained policies for defaultPreferences, or as Config.Policies requires.
+func newMulti(s Shape, c Config, seed uint64) *multiPolicy {
+	all := defaultPreferences(len(s.Objectives))
 	if c.Policies == "one" {
 		all = all[:1]
 	}
-	a := NewMultiFor(all, s, c, seed)
+	a := newMultiFor(all, s, c, seed)
 	for _, p := range a.policies {
 		if c.Policies == "unweighted" {
 			p.aim = all[0]
@@ -48,21 +48,21 @@ func NewMulti(s Shape, c Config, seed uint64) *MultiPolicy {
 	return a
 }
 
-// NewMultiFor returns one untrained policy per preference (weights ≥ 0 that sum to 1, one per objective).
-func NewMultiFor(preferences [][]float32, s Shape, c Config, seed uint64) *MultiPolicy {
+// newMultiFor returns one untrained policy per preference (weights ≥ 0 that sum to 1, one per objective).
+func newMultiFor(preferences [][]float32, s Shape, c Config, seed uint64) *multiPolicy {
 	if c.Dropout == 0 {
 		c.Dropout = defaultDropout
 	}
-	a := &MultiPolicy{shape: s}
+	a := &multiPolicy{shape: s}
 	for k, w := range preferences {
 		a.policies = append(a.policies, newPolicy(w, s, c, seed+uint64(k)*0x9e3779b97f4a7c15))
 	}
 	return a
 }
 
-// DefaultPreferences returns the balanced preference and, for each objective, one with weight 0.6 on it and 0.4
+// defaultPreferences returns the balanced preference and, for each objective, one with weight 0.6 on it and 0.4
 // spread over the others. With three objectives these are the four of SLA-MORL.
-func DefaultPreferences(objectives int) [][]float32 {
+func defaultPreferences(objectives int) [][]float32 {
 	m := objectives
 	if m == 1 {
 		return [][]float32{{1}}
@@ -81,15 +81,15 @@ func DefaultPreferences(objectives int) [][]float32 {
 }
 
 // Name returns the key of the agent in Agents.
-func (a *MultiPolicy) Name() string { return "multi" }
+func (a *multiPolicy) Name() string { return "multi" }
 
 // Shape returns the shape of the environment that the agent was created for.
-func (a *MultiPolicy) Shape() Shape { return a.shape }
+func (a *multiPolicy) Shape() Shape { return a.shape }
 
-func (a *MultiPolicy) trainable() error { return a.policies[0].trainable() }
+func (a *multiPolicy) trainable() error { return a.policies[0].trainable() }
 
 // Preferences returns the preferences of the policies, in order; they must not be modified.
-func (a *MultiPolicy) Preferences() [][]float32 {
+func (a *multiPolicy) Preferences() [][]float32 {
 	var out [][]float32
 	for _, p := range a.policies {
 		out = append(out, p.w)
@@ -101,7 +101,7 @@ func (a *MultiPolicy) Preferences() [][]float32 {
 // objectives repair (0…1, one per objective; nil: none): the policy nearest to w adapted by Weights. A violation thus
 // selects the policy of the objective that repairs it, the earlier the more weight the preference gives that
 // objective; without violations the user's preference decides. Ties go to the first.
-func (a *MultiPolicy) Select(w []float32, severities []float64) int {
+func (a *multiPolicy) Select(w []float32, severities []float64) int {
 	return nearest(a.policies, Weights{}.Target(w, severities))
 }
 
@@ -122,12 +122,12 @@ func nearest(policies []*policy, w []float32) int {
 
 // Act returns the most probable action of the policy nearest to w; with explore it samples, and a share ε is uniform.
 // ε decreases with the number of decisions of that policy.
-func (a *MultiPolicy) Act(o Observation, w []float32, explore bool) int {
+func (a *multiPolicy) Act(o Observation, w []float32, explore bool) int {
 	return a.policies[nearest(a.policies, w)].act(o, explore)
 }
 
 // Observe passes a transition to the policy that decided it, and trains that policy when due.
-func (a *MultiPolicy) Observe(t Transition, w []float32) {
+func (a *multiPolicy) Observe(t transition, w []float32) {
 	k := nearest(a.policies, w)
 	p := a.policies[k]
 	for range p.store(t) {
@@ -137,8 +137,8 @@ func (a *MultiPolicy) Observe(t Transition, w []float32) {
 }
 
 // Stats returns the sums of the policies' counters; the loss is the mean of theirs.
-func (a *MultiPolicy) Stats() Stats {
-	var s Stats
+func (a *multiPolicy) Stats() stats {
+	var s stats
 	var sum float64
 	known := 0
 	for _, p := range a.policies {
@@ -155,7 +155,7 @@ func (a *MultiPolicy) Stats() Stats {
 }
 
 // ResetLog lists the resets of all policies' critics, ordered by step.
-func (a *MultiPolicy) ResetLog() []reset {
+func (a *multiPolicy) ResetLog() []reset {
 	var all []reset
 	for _, p := range a.policies {
 		all = append(all, p.renew.log...)
@@ -165,7 +165,7 @@ func (a *MultiPolicy) ResetLog() []reset {
 }
 
 // Reset discards the networks and the replay buffer of policy k.
-func (a *MultiPolicy) Reset(k int) {
+func (a *multiPolicy) Reset(k int) {
 	old := a.policies[k]
 	c := old.config
 	if c.Dropout == 0 {
@@ -176,7 +176,7 @@ func (a *MultiPolicy) Reset(k int) {
 }
 
 // Save writes the preferences, and actor and critic of every policy.
-func (a *MultiPolicy) Save(w io.Writer) error {
+func (a *multiPolicy) Save(w io.Writer) error {
 	if err := binary.Write(w, binary.LittleEndian, a.head()); err != nil {
 		return fmt.Errorf("save agent multi: %w", err)
 	}
@@ -189,7 +189,7 @@ func (a *MultiPolicy) Save(w io.Writer) error {
 }
 
 // head returns the number of policies and their preferences.
-func (a *MultiPolicy) head() []float32 {
+func (a *multiPolicy) head() []float32 {
 	h := []float32{float32(len(a.policies))}
 	for _, p := range a.policies {
 		h = append(h, p.w...)
@@ -199,7 +199,7 @@ func (a *MultiPolicy) head() []float32 {
 
 // Load restores the output of Save by an agent with the same preferences; the replay buffers are not part of it.
 // After an error the agent is unchanged.
-func (a *MultiPolicy) Load(r io.Reader) error {
+func (a *multiPolicy) Load(r io.Reader) error {
 	head := make([]float32, len(a.head()))
 	if err := binary.Read(r, binary.LittleEndian, head); err != nil {
 		return fmt.Errorf("load agent multi: %w", err)
@@ -228,7 +228,7 @@ func (a *MultiPolicy) Load(r io.Reader) error {
 	return nil
 }
 
-// policy is one policy of a MultiPolicy.
+// policy is one policy of a multiPolicy.
 type policy struct {
 	learner
 	seed          uint64
@@ -257,7 +257,7 @@ func newPolicy(w []float32, s Shape, c Config, seed uint64) *policy {
 	return p
 }
 
-// act returns an action of the policy, see MultiPolicy.Act.
+// act returns an action of the policy, see multiPolicy.Act.
 func (p *policy) act(o Observation, explore bool) int {
 	if explore && p.acting.Float64() < p.epsilon() {
 		return random(o.Mask, p.shape.Actions, p.acting)

@@ -2,9 +2,6 @@ package morl
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,7 +10,7 @@ import (
 	"trainopt/morl/pareto"
 )
 
-// ParetoSet learns the whole Pareto set of an environment with finitely many states, also where the front is concave
+// paretoSet learns the whole Pareto set of an environment with finitely many states, also where the front is concave
 // and no linear preference selects its points: Pareto Q-learning (Van Moffaert, Nowé 2014, JMLR 15) with a learned
 // model. It counts the outcomes of each action in each state, and keeps for each state the set of non-dominated vectors
 //
@@ -26,7 +23,7 @@ import (
 // For a preference, Act follows the vector of the largest weighted sum; Policies returns a policy per vector of the
 // start. Sets are limited to maxSet vectors. All settings except Gamma are ignored. The number of states is not
 // limited: with states that do not recur, nothing is learned, and memory grows with the steps.
-type ParetoSet struct {
+type paretoSet struct {
 	shape Shape
 	gamma float64
 	seed  uint64
@@ -82,24 +79,24 @@ const (
 	changed      = 1e-4 // change of a value, relative to the values of its set, that is propagated while learning
 )
 
-var _ Agent = (*ParetoSet)(nil)
+var _ Agent = (*paretoSet)(nil)
 
-// NewParetoSet returns an untrained agent.
-func NewParetoSet(s Shape, c Config, seed uint64) *ParetoSet {
-	return &ParetoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, settled: -1, start: -1, fresh: true, level: 1}
+// newParetoSet returns an untrained agent.
+func newParetoSet(s Shape, c Config, seed uint64) *paretoSet {
+	return &paretoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, settled: -1, start: -1, fresh: true, level: 1}
 }
 
 // Name implements Agent.
-func (a *ParetoSet) Name() string { return "pareto" }
+func (a *paretoSet) Name() string { return "pareto" }
 
 // Shape implements Agent.
-func (a *ParetoSet) Shape() Shape { return a.shape }
+func (a *paretoSet) Shape() Shape { return a.shape }
 
 // Stats implements Agent. Updates counts computed sets; there is no loss.
-func (a *ParetoSet) Stats() Stats { return Stats{Steps: a.steps, Updates: a.sets, Loss: math.NaN()} }
+func (a *paretoSet) Stats() stats { return stats{Steps: a.steps, Updates: a.sets, Loss: math.NaN()} }
 
 // Act implements Agent.
-func (a *ParetoSet) Act(o Observation, w []float32, explore bool) int {
+func (a *paretoSet) Act(o Observation, w []float32, explore bool) int {
 	s, ok := a.index[key(o.State)]
 	if !ok {
 		return a.any(o.Mask)
@@ -125,10 +122,10 @@ func (a *ParetoSet) Act(o Observation, w []float32, explore bool) int {
 }
 
 // any returns the first allowed action.
-func (a *ParetoSet) any(mask []bool) int { return max(0, slices.Index(mask, true)) }
+func (a *paretoSet) any(mask []bool) int { return max(0, slices.Index(mask, true)) }
 
 // explore returns the action in a state that leads to the nearest one that was tried less than level times.
-func (a *ParetoSet) explore(s int) int {
+func (a *paretoSet) explore(s int) int {
 	for {
 		if a.distance == nil {
 			a.measureDistances()
@@ -163,7 +160,7 @@ func (a *ParetoSet) explore(s int) int {
 	return best
 }
 
-func (a *ParetoSet) random(s int) int {
+func (a *paretoSet) random(s int) int {
 	for {
 		if i := a.rng.IntN(a.shape.Actions); a.states[s].Mask == nil || a.states[s].Mask[i] {
 			return i
@@ -172,7 +169,7 @@ func (a *ParetoSet) random(s int) int {
 }
 
 // measureDistances computes the number of actions from each state to the nearest one tried less than level times.
-func (a *ParetoSet) measureDistances() {
+func (a *paretoSet) measureDistances() {
 	a.distance = make([]int, len(a.states))
 	var queue []int
 	for s, state := range a.states {
@@ -205,7 +202,7 @@ func key(state []float32) string {
 }
 
 // visit returns the number of a state, which it creates if necessary.
-func (a *ParetoSet) visit(state []float32, mask []bool) int {
+func (a *paretoSet) visit(state []float32, mask []bool) int {
 	k := key(state)
 	s, ok := a.index[k]
 	if !ok {
@@ -219,7 +216,7 @@ func (a *ParetoSet) visit(state []float32, mask []bool) int {
 }
 
 // Observe implements Agent. The preference is ignored.
-func (a *ParetoSet) Observe(t Transition, _ []float32) {
+func (a *paretoSet) Observe(t transition, _ []float32) {
 	a.steps++
 	s := a.visit(t.State, t.Mask)
 	if a.fresh {
@@ -258,7 +255,7 @@ func (a *ParetoSet) Observe(t Transition, _ []float32) {
 	}
 }
 
-func (a *ParetoSet) enqueue(s int) {
+func (a *paretoSet) enqueue(s int) {
 	if !a.queued[s] {
 		a.queued[s] = true
 		a.queue = append(a.queue, s)
@@ -267,7 +264,7 @@ func (a *ParetoSet) enqueue(s int) {
 
 // propagate computes the set of the first state of the queue, and queues its predecessors if the set has changed by
 // more than a tolerance. It returns false if the queue is empty.
-func (a *ParetoSet) propagate(tolerance float64) bool {
+func (a *paretoSet) propagate(tolerance float64) bool {
 	if len(a.queue) == 0 {
 		return false
 	}
@@ -290,7 +287,7 @@ func (a *ParetoSet) propagate(tolerance float64) bool {
 const mostSettling = 2000
 
 // settle computes the sets until they do not change any more, if anything was learned since the last time.
-func (a *ParetoSet) settle() {
+func (a *paretoSet) settle() {
 	if a.settled == a.steps {
 		return
 	}
@@ -308,7 +305,7 @@ func (a *ParetoSet) settle() {
 }
 
 // compute returns the non-dominated vectors of a state.
-func (a *ParetoSet) compute(state *tableState) []tableVector {
+func (a *paretoSet) compute(state *tableState) []tableVector {
 	var all []tableVector
 	for i := range state.Actions {
 		x := &state.Actions[i]
@@ -396,7 +393,7 @@ func alike(a, b []tableVector, tolerance float64) bool {
 // Policies returns a stationary policy for each non-dominated vector of the start of the last episode, in ascending order
 // of the vectors; none before the first episode. A state that several paths of a policy reach has one action. States
 // that a policy does not lead to have the first allowed action. The policies remain valid until the agent learns.
-func (a *ParetoSet) Policies() []func(state []float32, mask []bool) int {
+func (a *paretoSet) Policies() []func(state []float32, mask []bool) int {
 	if a.start < 0 {
 		return nil
 	}
@@ -418,7 +415,7 @@ func (a *ParetoSet) Policies() []func(state []float32, mask []bool) int {
 }
 
 // follow sets the actions of the policy that earns a vector of a state.
-func (a *ParetoSet) follow(s, vector int, actions map[int]int) {
+func (a *paretoSet) follow(s, vector int, actions map[int]int) {
 	if _, ok := actions[s]; ok || vector < 0 || vector >= len(a.states[s].set) {
 		return
 	}
@@ -429,74 +426,4 @@ func (a *ParetoSet) follow(s, vector int, actions map[int]int) {
 			a.follow(next.State, v.next[i], actions)
 		}
 	}
-}
-
-// savedSet is the form in which an agent is stored.
-type savedSet struct {
-	Steps  int           `json:"steps"`
-	Sets   int           `json:"sets"`
-	Start  int           `json:"start"`
-	Level  int           `json:"level"`
-	States []*tableState `json:"states"`
-}
-
-// Save implements Agent.
-func (a *ParetoSet) Save(w io.Writer) error {
-	if err := json.NewEncoder(w).Encode(savedSet{a.steps, a.sets, a.start, a.level, a.states}); err != nil {
-		return fmt.Errorf("save agent pareto: %w", err)
-	}
-	return nil
-}
-
-// Load implements Agent.
-func (a *ParetoSet) Load(r io.Reader) error {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return fmt.Errorf("load agent pareto: %w", err)
-	}
-	var in savedSet
-	if err := json.Unmarshal(data, &in); err != nil || len(data) == 0 || data[len(data)-1] != '\n' {
-		return fmt.Errorf("load agent pareto: %v: %w", err, ErrCorrupt)
-	}
-	b := NewParetoSet(a.shape, Config{Gamma: a.gamma}, a.seed)
-	b.gamma, b.steps, b.sets, b.start, b.level, b.states = a.gamma, in.Steps, in.Sets, in.Start, in.Level, in.States
-	b.queued = make([]bool, len(b.states))
-	if in.Start < -1 || in.Start >= len(in.States) || in.Steps < 0 || in.Sets < 0 || in.Level < 1 {
-		return fmt.Errorf("load agent pareto: start %d of %d states, level %d: %w", in.Start, len(in.States), in.Level, ErrCorrupt)
-	}
-	for s, state := range b.states {
-		if !b.plausible(state) {
-			return fmt.Errorf("load agent pareto: state %d: %w", s, ErrCorrupt)
-		}
-		b.index[key(state.Key)] = s
-		for i := range state.Actions {
-			for _, next := range state.Actions[i].Next {
-				if before := &b.states[next.State].before; !slices.Contains(*before, s) {
-					*before = append(*before, s)
-				}
-			}
-		}
-		b.enqueue(s)
-	}
-	*a = *b
-	return nil
-}
-
-// plausible reports whether a stored state belongs to the shape of the agent.
-func (a *ParetoSet) plausible(s *tableState) bool {
-	if s == nil || len(s.Key) != a.shape.State || len(s.Actions) != a.shape.Actions || s.Mask != nil && len(s.Mask) != a.shape.Actions {
-		return false
-	}
-	for i := range s.Actions {
-		x := &s.Actions[i]
-		if x.N < 0 || x.N > 0 && len(x.Reward) != len(a.shape.Objectives) {
-			return false
-		}
-		for _, next := range x.Next {
-			if next.State < 0 || next.State >= len(a.states) || next.N < 1 || next.N > x.N {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -29,7 +29,7 @@ func newReplay(s Shape, size int) *replay {
 }
 
 // Add stores a copy of a transition; discount is the factor of the next state's value, 0 at the end of an episode.
-func (r *replay) Add(t Transition, discount float32) {
+func (r *replay) Add(t transition, discount float32) {
 	i, s, m, a := r.next, r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	copy(r.state[i*s:(i+1)*s], t.State)
 	copy(r.following[i*s:(i+1)*s], t.Next)

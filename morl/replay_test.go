@@ -8,9 +8,9 @@ import (
 
 var replayShape = Shape{State: 3, Actions: 4, Objectives: []string{"a", "b"}}
 
-func numbered(i int) Transition {
+func numbered(i int) transition {
 	v := float32(i)
-	return Transition{State: []float32{v, v + 0.1, v + 0.2}, Mask: []bool{true, i%2 == 0, false, true}, Action: i % 4, Reward: []float32{v, -v},
+	return transition{State: []float32{v, v + 0.1, v + 0.2}, Mask: []bool{true, i%2 == 0, false, true}, Action: i % 4, Reward: []float32{v, -v},
 		Next: []float32{v + 1, 0, 0}, NextMask: []bool{i%3 == 0, true, true, false}}
 }
 

@@ -358,11 +358,11 @@ func (p *policy) unexplained(b *batch, _ *rand.Rand) float64 {
 	return v.share()
 }
 
-func (a *Envelope) ensemble() []*critic { return a.critics }
+func (a *envelope) ensemble() []*critic { return a.critics }
 
-func (a *Envelope) learnCritics() { a.update() }
+func (a *envelope) learnCritics() { a.update() }
 
-func (a *Envelope) unexplained(b *batch, rng *rand.Rand) float64 {
+func (a *envelope) unexplained(b *batch, rng *rand.Rand) float64 {
 	kept, sampler := a.batch, a.sampler
 	a.batch, a.sampler = *b, rng
 	defer func() { a.batch, a.sampler = kept, sampler }()

@@ -32,7 +32,7 @@ func kill(a Agent) {
 }
 
 func each(a Agent, do func(resettable)) {
-	if m, ok := a.(*MultiPolicy); ok {
+	if m, ok := a.(*multiPolicy); ok {
 		for _, p := range m.policies {
 			do(p)
 		}

@@ -81,15 +81,15 @@ func (l *learner) load(r io.Reader, nets ...*network.Network) error {
 	if !math.IsNaN(float64(scale[0])) {
 		l.scale = scale
 	}
-	l.stats = Stats{Steps: int(h.Steps), Updates: int(h.Updates), Resets: int(h.Resets), Loss: h.Loss}
+	l.stats = stats{Steps: int(h.Steps), Updates: int(h.Updates), Resets: int(h.Resets), Loss: h.Loss}
 	return nil
 }
 
 // Save writes the networks.
-func (a *Envelope) Save(w io.Writer) error { return a.save(w, online(a.critics)...) }
+func (a *envelope) Save(w io.Writer) error { return a.save(w, online(a.critics)...) }
 
 // Load restores the output of Save; the replay buffer is not part of it.
-func (a *Envelope) Load(r io.Reader) error {
+func (a *envelope) Load(r io.Reader) error {
 	if err := a.load(r, online(a.critics)...); err != nil {
 		return err
 	}

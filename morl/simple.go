@@ -17,7 +17,7 @@ const (
 	longestRollout = 16
 )
 
-// SimplePolicy is REINFORCE (Williams 1992, Simple statistical gradient-following algorithms for connectionist
+// simplePolicy is REINFORCE (Williams 1992, Simple statistical gradient-following algorithms for connectionist
 // reinforcement learning) on the scalarised return Σ γ^work w·r. The preference is an input, so one policy serves all
 // preferences. As with any on-policy gradient, however, preferences with large advantages dominate, and an agent
 // trained for one preference (TrainOptions.Preferences) performs better on it. A second network learns the return as
@@ -29,7 +29,7 @@ const (
 // Config.Batch decisions are collected, it makes one step of the policy and one pass of the baseline over them, and
 // discards them. Buffer, Tau, Updates and Critics are ignored. A decision costs O(parameters) to act and
 // O(parameters) to learn from.
-type SimplePolicy struct {
+type simplePolicy struct {
 	learner
 	seed                 uint64
 	policy, baseline     *network.Network
@@ -56,15 +56,15 @@ type rollout struct {
 	last      []float32   // state after the last row
 }
 
-var _ Agent = (*SimplePolicy)(nil)
+var _ Agent = (*simplePolicy)(nil)
 
-// NewSimple returns an untrained policy.
-func NewSimple(s Shape, c Config, seed uint64) *SimplePolicy {
+// newSimple returns an untrained policy.
+func newSimple(s Shape, c Config, seed uint64) *simplePolicy {
 	if c.Dropout == 0 {
 		c.Dropout = defaultDropout
 	}
 	c.Buffer = 1 // on-policy: no replay
-	a := &SimplePolicy{learner: newLearner("simple", s, c, seed), seed: seed, dropping: stream(seed, 5)}
+	a := &simplePolicy{learner: newLearner("simple", s, c, seed), seed: seed, dropping: stream(seed, 5)}
 	c = a.config
 	nc := c.network(s, s.State+len(s.Objectives), s.Actions)
 	a.policy = network.New(nc, stream(seed, 3))
@@ -79,17 +79,17 @@ func NewSimple(s Shape, c Config, seed uint64) *SimplePolicy {
 // uncertainty.
 const defaultDropout = 0.1
 
-// Reset discards all training: the policy is as returned by NewSimple.
-func (a *SimplePolicy) Reset() {
+// Reset discards all training: the policy is as returned by newSimple.
+func (a *simplePolicy) Reset() {
 	c := a.config
 	if c.Dropout == 0 {
 		c.Dropout = -1 // restore the setting "none"
 	}
-	*a = *NewSimple(a.shape, c, a.seed)
+	*a = *newSimple(a.shape, c, a.seed)
 }
 
 // Act returns the most probable action; with explore it samples from the policy, and a share ε is uniform.
-func (a *SimplePolicy) Act(o Observation, w []float32, explore bool) int {
+func (a *simplePolicy) Act(o Observation, w []float32, explore bool) int {
 	if explore && a.acting.Float64() < a.epsilon() {
 		return random(o.Mask, a.shape.Actions, a.acting)
 	}
@@ -101,7 +101,7 @@ func (a *SimplePolicy) Act(o Observation, w []float32, explore bool) int {
 }
 
 // Policy returns the probability of each action, 0 where masked. The result is valid until the next call.
-func (a *SimplePolicy) Policy(o Observation, w []float32) []float32 {
+func (a *simplePolicy) Policy(o Observation, w []float32) []float32 {
 	a.in = resize(a.in, a.policy.Inputs)
 	a.join(a.in, o.State, w, 1)
 	a.logits = a.policy.Forward(a.logits, a.in, 1)
@@ -121,7 +121,7 @@ func draw(pi []float32, rng *rand.Rand) int {
 }
 
 // Observe records a decision, and trains at the end of an episode once enough decisions are collected.
-func (a *SimplePolicy) Observe(t Transition, w []float32) {
+func (a *simplePolicy) Observe(t transition, w []float32) {
 	a.roll.add(a, t, w, float32(a.epsilon()))
 	a.store(t)
 	n := a.roll.rows
@@ -138,7 +138,7 @@ func (a *SimplePolicy) Observe(t Transition, w []float32) {
 }
 
 // add appends a decision to the rollout, which starts over if it is empty.
-func (r *rollout) add(a *SimplePolicy, t Transition, w []float32, epsilon float32) {
+func (r *rollout) add(a *simplePolicy, t transition, w []float32, epsilon float32) {
 	k, s, m, actions := r.rows, a.shape.State, len(w), a.shape.Actions
 	if k == 0 {
 		r.input, r.w, r.reward, r.mask = r.input[:0], r.w[:0], r.reward[:0], r.mask[:0]
@@ -171,7 +171,7 @@ func (r *rollout) add(a *SimplePolicy, t Transition, w []float32, epsilon float3
 // learn makes one step of the policy and one pass of the baseline over the rollout. Advantages are returns minus the
 // baseline, divided by their root mean square; gradients of all batches are accumulated for the policy, while the
 // baseline makes one step per batch.
-func (a *SimplePolicy) learn() {
+func (a *simplePolicy) learn() {
 	n := a.roll.rows
 	a.returns(n)
 	a.out = a.baseline.Forward(a.out, a.roll.input, n)
@@ -202,7 +202,7 @@ func (a *SimplePolicy) learn() {
 
 // returns computes the scalarised discounted return of each decision, in the networks' scale. Where an episode
 // continues beyond the rollout, the baseline estimates the remainder.
-func (a *SimplePolicy) returns(n int) {
+func (a *simplePolicy) returns(n int) {
 	r, m := &a.roll, len(a.shape.Objectives)
 	a.gain, a.tilde = resize(a.gain, n), resize(a.tilde, m)
 	var follow float32
@@ -225,7 +225,7 @@ func (a *SimplePolicy) returns(n int) {
 }
 
 // policyGradient adds the gradient of −A log b(a) − bonus·H(π) for rows from…to, where b is the mixture that acted.
-func (a *SimplePolicy) policyGradient(from, to int, bonus float32) {
+func (a *simplePolicy) policyGradient(from, to int, bonus float32) {
 	r, actions, width := &a.roll, a.shape.Actions, a.policy.Inputs
 	logits := a.trainer.Forward(r.input[from*width:to*width], to-from, a.dropping)
 	a.grad = resize(a.grad, len(logits))
@@ -262,7 +262,7 @@ func (a *SimplePolicy) policyGradient(from, to int, bonus float32) {
 }
 
 // fitBaseline fits the baseline to the returns of rows from…to.
-func (a *SimplePolicy) fitBaseline(from, to int) {
+func (a *simplePolicy) fitBaseline(from, to int) {
 	width := a.baseline.Inputs
 	v := a.baseTrainer.Forward(a.roll.input[from*width:to*width], to-from, a.dropping)
 	a.grad = resize(a.grad, to-from)
@@ -274,10 +274,10 @@ func (a *SimplePolicy) fitBaseline(from, to int) {
 }
 
 // Save writes the policy and the baseline.
-func (a *SimplePolicy) Save(w io.Writer) error { return a.save(w, a.policy, a.baseline) }
+func (a *simplePolicy) Save(w io.Writer) error { return a.save(w, a.policy, a.baseline) }
 
 // Load restores the output of Save and discards the current rollout.
-func (a *SimplePolicy) Load(r io.Reader) error {
+func (a *simplePolicy) Load(r io.Reader) error {
 	if err := a.load(r, a.policy, a.baseline); err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (t *trainee) episode(ctx context.Context) error {
 				return err
 			}
 		}
-		t.agent.Observe(Transition{State: t.state, Mask: here.Mask, Action: action, Reward: out.Reward, Next: out.State,
+		t.agent.Observe(transition{State: t.state, Mask: here.Mask, Action: action, Reward: out.Reward, Next: out.State,
 			NextMask: out.Mask, Done: out.Done, Cut: out.Cut, Work: out.Work}, t.w)
 		for i, r := range out.Reward {
 			gain[i] += float64(r)

@@ -13,13 +13,13 @@ type Valuer interface {
 }
 
 var (
-	_ Valuer = (*Envelope)(nil)
+	_ Valuer = (*envelope)(nil)
 	_ Valuer = (*conditioned)(nil)
-	_ Valuer = (*MultiPolicy)(nil)
+	_ Valuer = (*multiPolicy)(nil)
 )
 
 // Values returns the values of each network.
-func (a *Envelope) Values(o Observation, w []float32) [][]float32 { return a.values(a.critics, o, w) }
+func (a *envelope) Values(o Observation, w []float32) [][]float32 { return a.values(a.critics, o, w) }
 
 // Values returns the values of each critic.
 func (a *conditioned) Values(o Observation, w []float32) [][]float32 {
@@ -27,7 +27,7 @@ func (a *conditioned) Values(o Observation, w []float32) [][]float32 {
 }
 
 // Prefer returns the greedy action in w·Q.
-func (a *Envelope) Prefer(o Observation, w []float32) int {
+func (a *envelope) Prefer(o Observation, w []float32) int {
 	mean := make([]float32, a.shape.Actions*len(w))
 	for _, q := range a.Values(o, w) {
 		for i, v := range q {
@@ -47,7 +47,7 @@ func (a *conditioned) Prefer(o Observation, w []float32) int {
 
 // Values returns the values of the critic of each policy, regardless of w. Each critic follows the policy that it
 // belongs to, so the spread includes that of the policies, except in terminal states.
-func (a *MultiPolicy) Values(o Observation, _ []float32) [][]float32 {
+func (a *multiPolicy) Values(o Observation, _ []float32) [][]float32 {
 	var out [][]float32
 	for _, p := range a.policies {
 		out = append(out, inUnits(p.critics[0].online.Forward(nil, p.inputs(o), p.shape.Actions), p.scale))
@@ -68,7 +68,7 @@ func (p *policy) inputs(o Observation) []float32 {
 }
 
 // Prefer returns the most probable action of the policy nearest to w.
-func (a *MultiPolicy) Prefer(o Observation, w []float32) int {
+func (a *multiPolicy) Prefer(o Observation, w []float32) int {
 	logits := a.policies[nearest(a.policies, w)].actor.Forward(nil, o.State, 1)
 	softmax(logits, o.Mask)
 	return argmax(logits)

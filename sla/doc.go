@@ -1,6 +1,6 @@
 // Package sla represents the limits of one training run and evaluates them: the limits ([Spec]), the status of each
 // one during and after the run ([Evaluate], based on the projection to completion rather than on elapsed values), the
-// evaluation of a finished training log ([Violations]), limits derived from earlier runs ([Forecast]), and the stop
+// evaluation of a finished training log ([violations]), limits derived from earlier runs ([Forecast]), and the stop
 // of a run whose budget or deadline is used up ([Guard]).
 //
 // The package neither monitors nor plans. All of it is pure: it reads no files, clock or processes and has no side

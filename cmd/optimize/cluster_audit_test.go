@@ -99,6 +99,7 @@ func (w *world) audit(args ...string) *replay.Audit {
 // TestClusterAudit audits a short day of two policies side by side. Busy machines delay starts, which the audit
 // measures: what they change beyond that is bounded generously. TestClusterFidelity has the real bounds.
 func TestClusterAudit(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needTraining(t, "trains for half a minute")
 	day := auditedDay{devices: "a100=1@1,k80=1@0.25", round: "5s", epochs: []int{40, 30, 50, 20, 30}, every: time.Second, draws: 3}
 	for _, policy := range []string{"fifo_perf", "srtf"} {

@@ -296,6 +296,7 @@ func sharedDay(t *testing.T, policy string, epochs []int, every time.Duration, d
 // of the day, for each policy. It takes some four minutes: TRAINOPT_FIDELITY=1 and -parallel 5. Otherwise one short day is held to a generous
 // bound.
 func TestClusterPairFidelity(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needTraining(t, "trains for half a minute")
 	policies, epochs, every, draws, bound := []string{"best_match_packed"}, []int{60, 80, 50, 70}, 500*time.Millisecond, 3, 0.5
 	if os.Getenv("TRAINOPT_FIDELITY") != "" {

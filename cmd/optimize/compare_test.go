@@ -262,7 +262,7 @@ func TestCompareInterrupted(t *testing.T) {
 	for signal, want := range map[os.Signal]run.Code{syscall.SIGINT: run.CodeInterrupt, syscall.SIGTERM: run.CodeTerminated} {
 		w := newWorld(t)
 		w.signals <- signal
-		code, _, errs := w.run("compare", "training", "--policies", "model", "--seeds", "0:200", "--job-count", "50")
+		code, _, errs := w.run("compare", "training", "--policies", "model", "--seeds", "0:200", "--job-count", "5")
 		if code != want || !strings.Contains(errs, "stopped by ") {
 			t.Errorf("%v: exit %d, want %d: %s", signal, code, want, errs)
 		}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(int(execute(processEnv())))
 	}
 	// Most tests wait for trainings of a fixed pace rather than for a processor. An explicit -parallel has precedence.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(4, 2*runtime.NumCPU())))
+	_ = flag.Set("test.parallel", strconv.Itoa(max(8, 2*runtime.NumCPU())))
 	os.Exit(m.Run())
 }
 

@@ -109,8 +109,9 @@ func TestParetoOfARun(t *testing.T) {
 	if again.Source != "model" || len(again.Points) != 8 || again.Chosen.Allocation.CPUs > 2 {
 		t.Errorf("%+v: want a prediction for each of 8 CPU counts, and one of the least, at most what was measured, chosen by cost", again)
 	}
-	if v := again.Chosen.CostUSD.P50; v < 3.0/3600 || v > 9.0/3600 { // 1 CPU may not have been measured
-		t.Errorf("about 3 s at $1 an hour cost $%v", v)
+	took := float64(rec.Outcome.Seconds)                                // 3 s and what a busy machine adds
+	if v := again.Chosen.CostUSD.P50; v < 3.0/3600 || v > 3*took/3600 { // 1 CPU may not have been measured
+		t.Errorf("about %.1f s at $1 an hour cost $%v", took, v)
 	}
 	if g := w.front(rec.RunID, w.logs()[0], "--gpu-hour", "2"); g.Source != "measured" || len(g.Points) != 2 {
 		t.Errorf("%+v: want the run and the log as two points", g)

@@ -107,6 +107,7 @@ func TestPowerLimitIsRestoredAfter(t *testing.T) {
 			}
 			end(w, agent, h)
 			w.await("limit of 300 W", w.isAt("300"))
+			w.await("end of the supervisor", func() bool { return !launch.Supervised(h.RunDir) }) // it writes to the test's directory
 		})
 	}
 }

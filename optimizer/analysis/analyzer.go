@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-gota/gota/dataframe"
-
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 
@@ -26,15 +24,8 @@ type Options struct {
 type Analyzer struct {
 	options Options
 	entries map[string]history.Entry
-	sources []source
 	logs    []readLog
 	notes   []string
-}
-
-// source is the addition of one call.
-type source struct {
-	name string
-	ids  []string
 }
 
 // readLog summarises the reading of one log.
@@ -77,21 +68,16 @@ func (a *Analyzer) AddLog(path string, o history.LogOptions) error {
 	for _, n := range log.Notes {
 		a.Note(path + ": " + n)
 	}
-	a.add(path, log.Entries)
+	a.AddEntries(log.Entries)
 	return nil
 }
 
 // AddEntries adds entries of the runs database. An entry replaces an earlier one with the same ID, so that a finished
 // run updates its earlier state.
-func (a *Analyzer) AddEntries(entries []history.Entry) { a.add("runs database", entries) }
-
-func (a *Analyzer) add(name string, entries []history.Entry) {
-	s := source{name: name}
+func (a *Analyzer) AddEntries(entries []history.Entry) {
 	for _, e := range entries {
 		a.entries[e.ID] = e
-		s.ids = append(s.ids, e.ID)
 	}
-	a.sources = append(a.sources, s)
 }
 
 // Note adds notes to the report, such as entries that the database rejected.
@@ -100,30 +86,6 @@ func (a *Analyzer) Note(words ...string) {
 		a.notes = append(a.notes, page.Clean(w))
 	}
 }
-
-// Frame is the addition of one call as a table with one row per run. Its columns are the CSV columns with at least
-// one value.
-type Frame struct {
-	Name string // path of the log, or "runs database"
-	Data dataframe.DataFrame
-}
-
-// Frames returns one data frame per addition, in that order. An empty frame has its Err set, since gota does not
-// support empty frames.
-func (a *Analyzer) Frames() []Frame {
-	list := make([]Frame, len(a.sources))
-	for i, s := range a.sources {
-		var runs []run
-		for _, id := range s.ids {
-			runs = append(runs, newRun(a.entries[id], a.options.Rates))
-		}
-		list[i] = Frame{Name: s.name, Data: frame(runs)}
-	}
-	return list
-}
-
-// Combined returns the data frame of all runs, in the order of the report.
-func (a *Analyzer) Combined() dataframe.DataFrame { return frame(a.runs(nil)) }
 
 // runs returns the runs of the given kinds (nil: all), priced and sorted.
 func (a *Analyzer) runs(kinds []history.Kind) []run {
@@ -138,8 +100,8 @@ func (a *Analyzer) runs(kinds []history.Kind) []run {
 	return list
 }
 
-// Characteristics are the known properties of a model and its data, over all its runs.
-type Characteristics struct {
+// modelCharacteristics are the known properties of a model and its data, over all its runs.
+type modelCharacteristics struct {
 	Model    string   `json:"model"`
 	Families []string `json:"families"`
 	Datasets []string `json:"datasets"`
@@ -152,20 +114,15 @@ type Characteristics struct {
 	DataSizeMB valueSummary `json:"data_size_mb"` // MB
 }
 
-// Characteristics returns the known properties of each model, sorted by name.
-func (a *Analyzer) Characteristics() []Characteristics {
-	return characteristics(a.runs([]history.Kind{history.Run, history.Log}))
-}
-
 // characteristics groups runs by model and summarises the texts and numbers of each group.
-func characteristics(runs []run) []Characteristics {
+func characteristics(runs []run) []modelCharacteristics {
 	byModel := map[string][]run{}
 	for _, r := range runs {
 		byModel[r.model] = append(byModel[r.model], r)
 	}
-	var list []Characteristics
+	var list []modelCharacteristics
 	for _, model := range sortedKeys(byModel) {
-		c := Characteristics{Model: model}
+		c := modelCharacteristics{Model: model}
 		texts := func(of func(history.Job) string) []string {
 			seen := []string{}
 			for _, r := range byModel[model] {

@@ -42,8 +42,7 @@ type violation struct {
 
 // judge evaluates a run that has ended against limits and returns one verdict per limit, unknown when the run lacks
 // the measurement. Throughput is that of the steady state; time and cost are those of the whole run. A failed or
-// stopped run meets no limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training
-// log see [sla.Violations].
+// stopped run meets no limit: it misses it or its verdict is unknown ([sla.Unfinished]).
 func (r *run) judge(limits sla.Spec) []sla.Verdict {
 	m := map[sla.Objective]sla.Measure{}
 	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,

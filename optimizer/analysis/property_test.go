@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-gota/gota/dataframe"
 	"pgregory.net/rapid"
 
 	"trainopt/cost"
@@ -152,26 +151,16 @@ func text(t *rapid.T, r *Report) string {
 	return all.String()
 }
 
-func TestFramesAndCharacteristics(t *testing.T) {
+func TestCharacteristics(t *testing.T) {
 	a := New(Options{Rates: &cost.Rates{GPUHour: 1, Source: "by hand", Dated: "2026-05-01"}})
 	a.AddEntries([]history.Entry{ran("a", "m", 2, 8, 10, 359, nil), ran("b", "m", 1, 8, 10, 359, func(e *history.Entry) { e.Job.Params = nan })})
 	a.AddEntries([]history.Entry{ran("b", "m", 1, 8, 10, 100, func(e *history.Entry) { e.Job.Params, e.Job.Family = 26e6, "fam" })}) // the same run with more fields
-	frames, all := a.Frames(), a.Combined()
-	if len(frames) != 2 || frames[0].Data.Nrow() != 2 || frames[1].Data.Nrow() != 1 || all.Nrow() != 2 {
-		t.Fatalf("%d frames, %d rows in all", len(frames), all.Nrow())
+	runs := a.runs(nil)
+	if len(runs) != 2 || !near(runs[0].USD, 2) || !near(runs[1].USD, 1010./3600) {
+		t.Errorf("%d runs, want two, both priced anew", len(runs))
 	}
-	if usd := all.Col("cost_usd").Float(); !near(usd[0], 2) || !near(usd[1], 1010./3600) {
-		t.Errorf("cost %v: want both priced anew", usd)
-	}
-	if slices.Contains(all.Names(), "energy_joules") {
-		t.Error("a column in which nothing is known")
-	}
-	c := a.Characteristics()
+	c := characteristics(runs)
 	if len(c) != 1 || c[0].Params.Runs != 2 || c[0].Params.Max != 26e6 || !slices.Equal(c[0].Datasets, []string{"cifar10"}) || !slices.Equal(c[0].Families, []string{"fam"}) {
 		t.Errorf("%+v", c)
-	}
-	var empty dataframe.DataFrame = New(Options{}).Combined()
-	if empty.Err == nil {
-		t.Error("a frame of nothing")
 	}
 }

@@ -28,8 +28,8 @@ type Report struct {
 	To     *time.Time `json:"to"`
 	Totals runTotals  `json:"totals"`
 	// Models are the runs by model and data set, sorted by name.
-	Models          []group           `json:"models"`
-	Characteristics []Characteristics `json:"characteristics"`
+	Models          []group                `json:"models"`
+	Characteristics []modelCharacteristics `json:"characteristics"`
 	// Findings are ordered by their cost, highest first; those without an amount are last.
 	Findings  []finding     `json:"findings"`
 	Agreement *limitSummary `json:"agreement"`
@@ -132,7 +132,7 @@ func (a *Analyzer) Analyze() *Report {
 		r.From, r.To = &from, &to
 	}
 	r.Totals = totals(r.trainings)
-	r.Characteristics = append([]Characteristics{}, characteristics(r.runs)...)
+	r.Characteristics = append([]modelCharacteristics{}, characteristics(r.runs)...)
 	r.groups(probes)
 	r.Agreement = agreement(r.trainings, a.options.Limits)
 	r.caveats(unended, len(a.runs([]history.Kind{history.Table})))

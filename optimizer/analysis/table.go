@@ -1,16 +1,12 @@
 package analysis
 
 import (
-	"errors"
 	"time"
-
-	"github.com/go-gota/gota/dataframe"
-	"github.com/go-gota/gota/series"
 
 	"trainopt/optimizer/report/page"
 )
 
-// column is one column of the table of runs, the CSV and the data frames.
+// column is one column of the table of runs and the CSV.
 type column struct {
 	name   string
 	text   func(*run) string  // for text columns
@@ -90,36 +86,4 @@ func (r *Report) lines() [][]string {
 		}
 	}
 	return out
-}
-
-// frame returns a data frame of the columns with at least one value. Mean, Max and similar functions of gota do not
-// skip NaN: filter first.
-func frame(runs []run) dataframe.DataFrame {
-	var list []series.Series
-	for _, c := range columns {
-		some := false
-		if c.text != nil {
-			values := make([]string, len(runs))
-			for i := range runs {
-				values[i] = c.text(&runs[i])
-				some = some || values[i] != ""
-			}
-			if some {
-				list = append(list, series.New(values, series.String, c.name))
-			}
-			continue
-		}
-		values := make([]float64, len(runs))
-		for i := range runs {
-			values[i] = c.number(&runs[i])
-			some = some || known(values[i])
-		}
-		if some {
-			list = append(list, series.New(values, series.Float, c.name))
-		}
-	}
-	if len(list) == 0 {
-		return dataframe.DataFrame{Err: errors.New("data frame of runs: there are no runs")}
-	}
-	return dataframe.New(list...)
 }

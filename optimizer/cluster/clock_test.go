@@ -46,7 +46,7 @@ func TestClockSetBackBetweenServers(t *testing.T) {
 	sim := queue(t, 0, 0)
 	l := newLearner(sim.Devices, 60)
 	const now = 1e9 - 3600
-	s, err := newScheduler(Options{Devices: l.devices, Policy: "fifo", Round: 60, Rates: l}, now)
+	s, err := newScheduler(options{Devices: l.devices, Policy: "fifo", Round: 60, Rates: l}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Decide implements schedule.World: it calls the policy with the jobs that may move. Devices of jobs that must not be
 // interrupted are not part of the snapshot. A policy that fails, or returns an invalid allocation, changes nothing:
 // holders keep their devices, and the failure is recorded.
-func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
+func (s *scheduler) Decide(at float64) (schedule.Allocation, error) {
 	if len(s.active) == 0 {
 		return schedule.Allocation{}, nil
 	}
@@ -49,7 +49,7 @@ func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, 
 
 // snapshot returns the view of the policy. It contains all device types, even without a device: policies remember them by
 // index.
-func (s *Scheduler) snapshot(at float64) *schedule.Snapshot {
+func (s *scheduler) snapshot(at float64) *schedule.Snapshot {
 	count := counts(s.Devices)
 	for _, m := range s.active {
 		if gpus, d := m.round.Held(); m.fixed() && (m.round.Beside() == nil || m.round.Number < m.round.Beside().Number) {
@@ -103,7 +103,7 @@ func counts(devices []schedule.DeviceType) []int {
 }
 
 // offer sets what the policy may do beyond dividing time: choose numbers of devices, and co-locate.
-func (s *Scheduler) offer(snap *schedule.Snapshot) {
+func (s *scheduler) offer(snap *schedule.Snapshot) {
 	snap.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
 		if gpus > snap.Devices[device].Count {
 			return 0
@@ -125,7 +125,7 @@ func (s *Scheduler) offer(snap *schedule.Snapshot) {
 }
 
 // complete translates an allocation of a snapshot to all active jobs, and adds the jobs that keep their devices.
-func (s *Scheduler) complete(a schedule.Allocation) schedule.Allocation {
+func (s *scheduler) complete(a schedule.Allocation) schedule.Allocation {
 	out := schedule.Allocation{Entries: make([]schedule.Entry, 0, len(a.Entries)), GPUs: []int{}}
 	for i := range a.Entries {
 		e := &a.Entries[i]
@@ -158,7 +158,7 @@ func (m *member) fixed() bool {
 
 // unchanged returns the allocation in which all holders keep their devices, and the other jobs receive those that are
 // left in order of arrival, each on its fastest type.
-func (s *Scheduler) unchanged() schedule.Allocation {
+func (s *scheduler) unchanged() schedule.Allocation {
 	out := schedule.Allocation{GPUs: []int{}}
 	left := counts(s.Devices)
 	for i, m := range s.active {
@@ -183,7 +183,7 @@ func (s *Scheduler) unchanged() schedule.Allocation {
 
 // keep adds the full share of a job, and of the one beside it, on the devices that they hold. It returns false for the later
 // one of a pair, and adds nothing.
-func (s *Scheduler) keep(a *schedule.Allocation, i int) bool {
+func (s *scheduler) keep(a *schedule.Allocation, i int) bool {
 	gpus, device := s.active[i].round.Held()
 	beside := s.active[i].round.Beside()
 	other := -1
@@ -198,7 +198,7 @@ func (s *Scheduler) keep(a *schedule.Allocation, i int) bool {
 }
 
 // give adds the full share of a job, or of a pair, on a number of devices.
-func (s *Scheduler) give(a *schedule.Allocation, i, other, gpus, device int) {
+func (s *scheduler) give(a *schedule.Allocation, i, other, gpus, device int) {
 	e := schedule.Entry{A: i, B: other, X: make([]float64, len(s.Devices))}
 	e.X[device] = 1
 	a.Entries = append(a.Entries, e)
@@ -206,7 +206,7 @@ func (s *Scheduler) give(a *schedule.Allocation, i, other, gpus, device int) {
 }
 
 // PairRates implements schedule.World.
-func (s *Scheduler) PairRates(first, second *schedule.ActiveJob) (a, b []float64) {
+func (s *scheduler) PairRates(first, second *schedule.ActiveJob) (a, b []float64) {
 	rates := [2][]float64{make([]float64, len(s.Devices)), make([]float64, len(s.Devices))}
 	pair := [2]*schedule.ActiveJob{first, second}
 	s.ratePair(pair, rates)
@@ -215,14 +215,14 @@ func (s *Scheduler) PairRates(first, second *schedule.ActiveJob) (a, b []float64
 }
 
 // ratePair sets the rates of a pair.
-func (s *Scheduler) ratePair(pair [2]*schedule.ActiveJob, rates [2][]float64) {
+func (s *scheduler) ratePair(pair [2]*schedule.ActiveJob, rates [2][]float64) {
 	for d := range s.Devices {
 		rates[0][d], rates[1][d] = s.Rates.Pair(pair[0].ID, pair[1].ID, d)
 	}
 }
 
 // SizedRate implements schedule.World.
-func (s *Scheduler) SizedRate(j *schedule.ActiveJob, device, gpus int) float64 {
+func (s *scheduler) SizedRate(j *schedule.ActiveJob, device, gpus int) float64 {
 	rate, _ := s.Rates.Alone(j.ID, device, gpus)
 	return rate
 }

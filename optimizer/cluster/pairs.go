@@ -220,7 +220,7 @@ func (s *server) followPartners() {
 }
 
 // part ends the lease that a job shares with another one, so that both are decided on at the next step.
-func (s *Scheduler) part(now float64, job int) {
+func (s *scheduler) part(now float64, job int) {
 	m := s.byID[job]
 	if m == nil {
 		return
@@ -235,7 +235,7 @@ func (s *Scheduler) part(now float64, job int) {
 }
 
 // noteBeside records which jobs share devices: until the one that leaves has left.
-func (s *Scheduler) noteBeside(now float64) {
+func (s *scheduler) noteBeside(now float64) {
 	holders := map[string]*member{}
 	beside := map[*member]int{}
 	for _, m := range s.active {

@@ -25,8 +25,8 @@ type rates interface {
 	Kind(job int) string
 }
 
-// Options configure a Scheduler.
-type Options struct {
+// options configure a Scheduler.
+type options struct {
 	Devices []schedule.DeviceType
 	Policy  string  // a key of share.Policies
 	Seed    int64   // of policies that draw random numbers
@@ -38,15 +38,15 @@ type Options struct {
 	Clock func() time.Duration
 }
 
-// Scheduler decides which job holds which devices: the World of a schedule.Engine whose jobs are real. It is a state
+// scheduler decides which job holds which devices: the World of a schedule.Engine whose jobs are real. It is a state
 // machine without clock, goroutine or I/O: times are Unix seconds and enter with each call, Step returns the lives to
 // start and to stop, and Left reports that one has ended. It is not safe for concurrent use.
 //
 // The engine decides who is to hold which devices (the lease). A job that is to leave takes time to save, so the
 // devices are free only when Left reports it; Step compares leases with the devices that are really held, and starts a
 // job once its devices are free. No device therefore runs two jobs, unless a policy co-locates them.
-type Scheduler struct {
-	Options
+type scheduler struct {
+	options
 	engine *schedule.Engine
 	policy schedule.Policy
 	origin float64 // Unix seconds at time 0 of policies
@@ -84,7 +84,7 @@ type action struct {
 const defaultRound = 360
 
 // newScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
-func newScheduler(o Options, origin float64) (*Scheduler, error) {
+func newScheduler(o options, origin float64) (*scheduler, error) {
 	if o.Round == 0 {
 		o.Round = defaultRound
 	}
@@ -98,7 +98,7 @@ func newScheduler(o Options, origin float64) (*Scheduler, error) {
 	if total == 0 {
 		return nil, fmt.Errorf("schedule jobs: the cluster has no devices")
 	}
-	s := &Scheduler{Options: o, origin: origin, byID: map[int]*member{}, paired: map[[2]*schedule.ActiveJob][2][]float64{}}
+	s := &scheduler{options: o, origin: origin, byID: map[int]*member{}, paired: map[[2]*schedule.ActiveJob][2][]float64{}}
 	var err error
 	if s.policy, err = s.newPolicy(o.Policy); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func newScheduler(o Options, origin float64) (*Scheduler, error) {
 	return s, nil
 }
 
-func (s *Scheduler) log(now float64, e Event) {
+func (s *scheduler) log(now float64, e Event) {
 	if s.Log != nil {
 		e.Time = now
 		s.Log(e)
@@ -115,7 +115,7 @@ func (s *Scheduler) log(now float64, e Event) {
 }
 
 // Admit adds a job at time now. Jobs are admitted in order of arrival. A job that runs on no device type is an error.
-func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
+func (s *scheduler) Admit(now float64, job *Job, spec *Spec) error {
 	m := s.member(now, job, spec)
 	m.round.Number = s.number
 	s.byID[job.ID] = m
@@ -141,7 +141,7 @@ func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
 }
 
 // member returns a job in the form that the engine and policies require.
-func (s *Scheduler) member(now float64, job *Job, spec *Spec) *member {
+func (s *scheduler) member(now float64, job *Job, spec *Spec) *member {
 	m := &member{Job: job, spec: spec}
 	if m.Counted == 0 {
 		m.Counted = now
@@ -156,7 +156,7 @@ func (s *Scheduler) member(now float64, job *Job, spec *Spec) *member {
 }
 
 // rate sets the rates and the work that the policy sees.
-func (s *Scheduler) rate(m *member) {
+func (s *scheduler) rate(m *member) {
 	best := 0.0
 	for d := range s.Devices {
 		m.round.Rate[d], _ = s.Rates.Alone(m.ID, d, m.trace.GPUs)
@@ -175,7 +175,7 @@ func (s *Scheduler) rate(m *member) {
 
 // Changed reports that the rates or the work of a job have changed. The policy sees it at the next decision, which is
 // due at the latest at the end of the round.
-func (s *Scheduler) Changed(now float64, job int) {
+func (s *scheduler) Changed(now float64, job int) {
 	if s.byID[job] != nil {
 		s.stale = true
 		s.engine.LimitRound()
@@ -184,7 +184,7 @@ func (s *Scheduler) Changed(now float64, job int) {
 
 // Keeps states whether a job keeps its work when it is stopped; nil: that is not known yet. Only one that does is ever
 // stopped for another.
-func (s *Scheduler) Keeps(job int, keeps *bool) {
+func (s *scheduler) Keeps(job int, keeps *bool) {
 	m := s.byID[job]
 	if m == nil {
 		return
@@ -199,7 +199,7 @@ func (s *Scheduler) Keeps(job int, keeps *bool) {
 }
 
 // Moved adds the measured seconds of a move: the save, the start-up and the time between them.
-func (s *Scheduler) Moved(seconds float64) {
+func (s *scheduler) Moved(seconds float64) {
 	s.moved = append(s.moved, seconds)
 	s.moved = s.moved[max(0, len(s.moved)-keptMoves):]
 	sorted := slices.Sorted(slices.Values(s.moved))
@@ -207,7 +207,7 @@ func (s *Scheduler) Moved(seconds float64) {
 }
 
 // Expect sets the seconds of a move as long as none was measured.
-func (s *Scheduler) Expect(seconds float64) {
+func (s *scheduler) Expect(seconds float64) {
 	if len(s.moved) == 0 {
 		s.engine.Preemption = schedule.Preemption{Seconds: min(seconds, s.Round/2)}
 	}
@@ -216,7 +216,7 @@ func (s *Scheduler) Expect(seconds float64) {
 const keptMoves = 21
 
 // End removes a job that will not run again; its life must have ended. State is Done, Failed, Stopped or Cancelled.
-func (s *Scheduler) End(now float64, job int, state State, reason string) {
+func (s *scheduler) End(now float64, job int, state State, reason string) {
 	m := s.byID[job]
 	if m == nil {
 		return
@@ -233,7 +233,7 @@ func (s *Scheduler) End(now float64, job int, state State, reason string) {
 
 // Left reports that the life of a job has ended, and its devices are free. A job that has ended for good is then passed
 // to End; any other one waits for its next life.
-func (s *Scheduler) Left(now float64, job int, reason string) {
+func (s *scheduler) Left(now float64, job int, reason string) {
 	m := s.byID[job]
 	if m == nil || !m.State.holds() {
 		return
@@ -250,7 +250,7 @@ func (s *Scheduler) Left(now float64, job int, reason string) {
 }
 
 // Worked reports that a life has done its first unit of work.
-func (s *Scheduler) Worked(now float64, job int, startup float64) {
+func (s *scheduler) Worked(now float64, job int, startup float64) {
 	if m := s.byID[job]; m != nil && m.State == Starting {
 		s.setState(now, m, Running, "")
 		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup})
@@ -258,7 +258,7 @@ func (s *Scheduler) Worked(now float64, job int, startup float64) {
 }
 
 // settle counts the device-seconds up to now, and the waiting.
-func (s *Scheduler) settle(now float64, m *member) {
+func (s *scheduler) settle(now float64, m *member) {
 	seconds := max(0, now-m.Counted)
 	m.Counted = now
 	if m.State.holds() {
@@ -268,7 +268,7 @@ func (s *Scheduler) settle(now float64, m *member) {
 	}
 }
 
-func (s *Scheduler) setState(now float64, m *member, state State, reason string) {
+func (s *scheduler) setState(now float64, m *member, state State, reason string) {
 	s.settle(now, m)
 	if m.State != state || m.Since.IsZero() {
 		m.Since = fromUnix(now)
@@ -277,7 +277,7 @@ func (s *Scheduler) setState(now float64, m *member, state State, reason string)
 }
 
 // SetPolicy changes the policy. A policy of the same name keeps its state; another one begins without any.
-func (s *Scheduler) SetPolicy(now float64, name string) error {
+func (s *scheduler) SetPolicy(now float64, name string) error {
 	if name == s.Policy {
 		return nil
 	}
@@ -291,18 +291,18 @@ func (s *Scheduler) SetPolicy(now float64, name string) error {
 	return nil
 }
 
-func (s *Scheduler) newPolicy(name string) (schedule.Policy, error) {
+func (s *scheduler) newPolicy(name string) (schedule.Policy, error) {
 	return share.New(name, share.Options{Random: newRandom(s.Seed)})
 }
 
 // Halt stops all jobs that keep their work, and starts none any more.
-func (s *Scheduler) Halt() { s.halted = true }
+func (s *scheduler) Halt() { s.halted = true }
 
 // Next returns the time at which Step is due if nothing happens before; +Inf: never.
-func (s *Scheduler) Next() float64 { return s.engine.Next() + s.origin }
+func (s *scheduler) Next() float64 { return s.engine.Next() + s.origin }
 
 // Step decides, if that is due, and returns what is to be done now. It is to be called after each event, and at Next.
-func (s *Scheduler) Step(now float64) ([]action, error) {
+func (s *scheduler) Step(now float64) ([]action, error) {
 	at := s.policyTime(now)
 	if s.stale && (at >= s.engine.Next() || s.engine.Due(at)) {
 		s.refresh()
@@ -323,7 +323,7 @@ func (s *Scheduler) Step(now float64) ([]action, error) {
 	return actions, nil
 }
 
-func (s *Scheduler) elapsed() time.Duration {
+func (s *scheduler) elapsed() time.Duration {
 	if s.Clock == nil {
 		return 0
 	}
@@ -331,7 +331,7 @@ func (s *Scheduler) elapsed() time.Duration {
 }
 
 // refresh passes changed rates to the engine.
-func (s *Scheduler) refresh() {
+func (s *scheduler) refresh() {
 	s.stale = false
 	for _, m := range s.active {
 		s.rate(m)
@@ -343,7 +343,7 @@ func (s *Scheduler) refresh() {
 }
 
 // logDecision records who holds what after a decision.
-func (s *Scheduler) logDecision(now float64, took time.Duration) {
+func (s *scheduler) logDecision(now float64, took time.Duration) {
 	if s.Log == nil {
 		return
 	}
@@ -360,7 +360,7 @@ func (s *Scheduler) logDecision(now float64, took time.Duration) {
 	s.log(now, e)
 }
 
-func (s *Scheduler) numbers() map[int]*member {
+func (s *scheduler) numbers() map[int]*member {
 	out := make(map[int]*member, len(s.active))
 	for _, m := range s.active {
 		out[m.round.Number] = m
@@ -375,7 +375,7 @@ type lease struct {
 }
 
 // reconcile compares leases with the devices that are held, and returns the differences that can be carried out now.
-func (s *Scheduler) reconcile(now float64) (actions []action) {
+func (s *scheduler) reconcile(now float64) (actions []action) {
 	leases := map[int]lease{}
 	if !s.halted {
 		numbers := s.numbers()
@@ -435,7 +435,7 @@ func free(holders map[[2]int][]*member, l lease) bool {
 }
 
 // stop asks a job to leave.
-func (s *Scheduler) stop(now float64, m *member, reason string) action {
+func (s *scheduler) stop(now float64, m *member, reason string) action {
 	m.asked, m.Asked = true, fromUnix(now)
 	s.setState(now, m, Stopping, reason)
 	s.log(now, Event{Kind: EventStop, Job: m.ID, Stretch: m.Stretch, Device: m.Device, GPUs: len(m.Where), Reason: reason})
@@ -443,7 +443,7 @@ func (s *Scheduler) stop(now float64, m *member, reason string) action {
 }
 
 // start begins a life of a job on its leased devices.
-func (s *Scheduler) start(now float64, m *member, l lease) action {
+func (s *scheduler) start(now float64, m *member, l lease) action {
 	r := l.runnable
 	do := schedule.Start
 	if m.Stretch > 0 {
@@ -475,7 +475,7 @@ func (s *Scheduler) start(now float64, m *member, l lease) action {
 
 // StopJob asks a job to leave its devices for a reason of its own, such as a cancellation; nil if it holds none, or was
 // asked already.
-func (s *Scheduler) StopJob(now float64, job int, reason string) *action {
+func (s *scheduler) StopJob(now float64, job int, reason string) *action {
 	m := s.byID[job]
 	if m == nil || !m.State.holds() || m.asked {
 		return nil
@@ -484,11 +484,11 @@ func (s *Scheduler) StopJob(now float64, job int, reason string) *action {
 	return &a
 }
 
-func (s *Scheduler) typeOf(name string) int {
+func (s *scheduler) typeOf(name string) int {
 	return slices.IndexFunc(s.Devices, func(d schedule.DeviceType) bool { return d.Name == name })
 }
 
-func (s *Scheduler) policyTime(now float64) float64 { return now - s.origin }
+func (s *scheduler) policyTime(now float64) float64 { return now - s.origin }
 
 func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 

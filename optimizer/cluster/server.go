@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -69,7 +68,7 @@ type server struct {
 	info      Server
 	clock     clock
 	lock      os.FileInfo // of the lock file
-	scheduler *Scheduler
+	scheduler *scheduler
 	rates     *learner
 	log       *eventLog
 	jobs      map[int]*live // that have not ended
@@ -274,7 +273,7 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 }
 
 // restored returns a scheduler for the present devices in a state of State.
-func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*Scheduler, error) {
+func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*scheduler, error) {
 	next, err := newScheduler(s.options(policy), s.now())
 	if err != nil {
 		return nil, err
@@ -282,77 +281,10 @@ func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spe
 	return next, next.Restore(state, jobs, specs)
 }
 
-func (s *server) options(policy string) Options {
-	return Options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
+func (s *server) options(policy string) options {
+	return options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
 		s.record(e.Time, e)
 	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
-}
-
-// record appends to the event log. A full disk must not stop the jobs.
-func (s *server) record(now float64, e Event) {
-	e.Time = now
-	if l := s.jobs[e.Job]; l != nil {
-		switch e.Kind {
-		case EventStart:
-			if p := l.expected; p != nil {
-				s.experience.saw(*p, now)
-				e.Expected, l.expected = &p.shown, nil
-			}
-		case EventLeft:
-			e.Exited = l.exited
-		case EventEnd:
-			e.Launches = l.launches
-		}
-	}
-	s.wrote(s.log.add(e))
-	if e.Job > 0 {
-		s.dirty[e.Job] = true
-	}
-}
-
-func (s *server) saveInfo() error {
-	s.info.Policy, s.info.Draining = s.scheduler.Policy, s.draining
-	s.info.MoveS = s.scheduler.engine.Preemption.Seconds
-	return writeJSON(dirOf(s.StateDir, "server.json"), s.info)
-}
-
-// wrote takes the result of writing files. What could not be written is written again at the next step.
-func (s *server) wrote(err error) {
-	if err != nil && !s.unsaved {
-		s.Message(err.Error() + "; trying again until it can be written")
-	}
-	s.unsaved = s.unsaved || err != nil
-}
-
-// save writes what has changed: jobs before the state, which refers to them.
-func (s *server) save() {
-	again := s.unsaved
-	s.unsaved = false
-	err := s.log.flush()
-	for id := range s.dirty {
-		if err != nil {
-			break
-		}
-		if j := s.rates.jobs[id]; j != nil {
-			err = writeJSON(filepath.Join(jobDir(s.StateDir, id), "job.json"), j.Job)
-		}
-		if err == nil {
-			delete(s.dirty, id)
-		}
-	}
-	if err == nil {
-		var state []byte
-		if state, err = s.scheduler.State(); err == nil {
-			err = writeRaw(dirOf(s.StateDir, "state.json"), state)
-		}
-	}
-	switch {
-	case err == nil && again:
-		s.Message("the state is written again")
-	case err != nil:
-		s.unsaved = again // reported once
-		s.wrote(fmt.Errorf("save state: %w", err))
-	}
 }
 
 // loop handles events until stop, or until drained.
@@ -409,15 +341,6 @@ func (s *server) loop(stop <-chan os.Signal) error {
 		}
 		timer.Reset(s.wait())
 	}
-}
-
-// leastSpace is the free space of the disk, in bytes, below which it counts as full.
-const leastSpace = 1 << 20
-
-// diskFull reports whether the disk of a directory is full; false where that is unknown.
-func diskFull(dir string) bool {
-	var st syscall.Statfs_t
-	return syscall.Statfs(dir, &st) == nil && uint64(st.Bavail)*uint64(st.Bsize) < leastSpace
 }
 
 // wait returns the time until the next thing to do without an event.

@@ -140,7 +140,7 @@ func gain(ctx context.Context, now Simulation, reductions []Resizing) (seconds f
 }
 
 // Resize changes the number of devices that a job receives, at the next step.
-func (s *Scheduler) Resize(now float64, job, gpus int) {
+func (s *scheduler) Resize(now float64, job, gpus int) {
 	m := s.byID[job]
 	if m == nil || m.trace.GPUs == gpus {
 		return
@@ -152,7 +152,7 @@ func (s *Scheduler) Resize(now float64, job, gpus int) {
 }
 
 // gpusOf returns the number of devices that a job receives; 0 for one that is not active.
-func (s *Scheduler) gpusOf(job int) int {
+func (s *scheduler) gpusOf(job int) int {
 	if m := s.byID[job]; m != nil {
 		return m.trace.GPUs
 	}
@@ -276,7 +276,7 @@ func (s *server) future(now float64) (Simulation, error) {
 }
 
 // future returns the simulation of the present jobs of a scheduler, with the rates that a learner knows.
-func future(now float64, s *Scheduler, rates *learner, devices []Device, jobs []*Job, specs []*Spec) (Simulation, error) {
+func future(now float64, s *scheduler, rates *learner, devices []Device, jobs []*Job, specs []*Spec) (Simulation, error) {
 	sim := Simulation{Devices: devices, Round: s.Round, From: now, Policies: []Span{{now, s.Policy}}, Known: true}
 	var err error
 	if sim.State, err = s.State(); err != nil {
@@ -303,7 +303,7 @@ func future(now float64, s *Scheduler, rates *learner, devices []Device, jobs []
 const mostPairing = 64
 
 // knowPairs sets what a learner knows of pairs, if the policy of a scheduler forms any.
-func knowPairs(sim *Simulation, s *Scheduler, rates *learner) error {
+func knowPairs(sim *Simulation, s *scheduler, rates *learner) error {
 	if !s.policy.Traits().Packs {
 		return nil
 	}

@@ -81,7 +81,7 @@ func queue(t *testing.T, waiting int, deadline time.Duration) Simulation {
 	t.Helper()
 	devices := []Device{{Name: "a100", Count: 8, PerServer: 8}}
 	l := newLearner(devices, 60)
-	s, err := newScheduler(Options{Devices: l.devices, Policy: "fifo", Round: 60, Rates: l}, 1e9)
+	s, err := newScheduler(options{Devices: l.devices, Policy: "fifo", Round: 60, Rates: l}, 1e9)
 	if err != nil {
 		t.Fatal(err)
 	}

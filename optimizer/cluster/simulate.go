@@ -100,7 +100,7 @@ type Outcome struct {
 // virtualCluster is a running simulation.
 type virtualCluster struct {
 	*Simulation
-	s       *Scheduler
+	s       *scheduler
 	learner *learner
 	now     float64
 	jobs    map[int]*virtualJob
@@ -227,7 +227,7 @@ func (w *virtualCluster) arrived() (n int) {
 // begin creates the scheduler and the jobs.
 func (w *virtualCluster) begin() error {
 	w.learner = newLearner(w.Devices, w.Round)
-	o := Options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
+	o := options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
 		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil {
 			w.failure = errors.New(e.Reason)
 		}

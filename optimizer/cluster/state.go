@@ -25,7 +25,7 @@ type savedScheduler struct {
 }
 
 // State encodes the state of the scheduler between two calls. The jobs themselves are not part of it.
-func (s *Scheduler) State() ([]byte, error) {
+func (s *scheduler) State() ([]byte, error) {
 	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Devices: s.names(), Numbers: map[int]int{}, Next: s.number, Moved: s.moved, Stale: s.stale}
 	var err error
 	if saved.Engine, err = s.engine.State(); err != nil {
@@ -46,7 +46,7 @@ func (s *Scheduler) State() ([]byte, error) {
 }
 
 // names returns the names of the device types.
-func (s *Scheduler) names() []string {
+func (s *scheduler) names() []string {
 	out := make([]string, len(s.Devices))
 	for i, d := range s.Devices {
 		out[i] = d.Name
@@ -56,7 +56,7 @@ func (s *Scheduler) names() []string {
 
 // Restore replaces the state of a new scheduler with the same devices, whose origin is the present, by that of State, with the jobs that had not
 // ended. After an error the scheduler must not be used. A policy other than the saved one begins without state.
-func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
+func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	var saved savedScheduler
 	if err := json.Unmarshal(state, &saved); err != nil {
 		return fmt.Errorf("restore cluster: %w", err)

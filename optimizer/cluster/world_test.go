@@ -16,7 +16,7 @@ import (
 // its jobs progress at the rates of a table. A job that continues loses the cost of the move.
 type world struct {
 	t       testing.TB
-	s       *Scheduler
+	s       *scheduler
 	now     float64
 	table   *workload.Throughputs
 	devices []schedule.DeviceType
@@ -53,8 +53,8 @@ func newWorld(t testing.TB, policy string, devices []schedule.DeviceType, trace 
 	return w
 }
 
-func (w *world) scheduler(policy string) *Scheduler {
-	s, err := newScheduler(Options{Devices: w.devices, Policy: policy, Rates: w, Log: func(e Event) { w.events = append(w.events, e) }}, w.now)
+func (w *world) scheduler(policy string) *scheduler {
+	s, err := newScheduler(options{Devices: w.devices, Policy: policy, Rates: w, Log: func(e Event) { w.events = append(w.events, e) }}, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -21,14 +21,14 @@ type Options struct {
 	Waiting bool
 }
 
-// Start is the distribution of a start. A zero time is one beyond the horizon.
-type Start struct {
+// start is the distribution of a start. A zero time is one beyond the horizon.
+type start struct {
 	P5, P50, P95 time.Time
 }
 
 // Prediction is the predicted start of a job.
 type Prediction struct {
-	Start
+	start
 	Now time.Time
 	// ByLimits is the start if every job ran to its limit and no further job arrived, as a scheduler plans it; zero if
 	// beyond the horizon.
@@ -40,7 +40,7 @@ type Prediction struct {
 	Draws    int
 	// Waiting contains the starts of Queue.Waiting if requested; that of a job that is held or that no node can run
 	// is zero.
-	Waiting []Start
+	Waiting []start
 }
 
 // Predict predicts when a job would start that is submitted now. Equal arguments give equal predictions. The error
@@ -65,9 +65,9 @@ func Predict(q Queue, j Job, h History, o Options) (Prediction, error) {
 	p.ByLimits = p.at(plan.started[c.target])
 
 	starts := c.draw(o)
-	p.Start = p.quantiles(starts[c.target])
+	p.start = p.quantiles(starts[c.target])
 	if o.Waiting {
-		p.Waiting = make([]Start, len(q.Waiting))
+		p.Waiting = make([]start, len(q.Waiting))
 		for i, id := range c.simulated {
 			if id >= 0 {
 				p.Waiting[i] = p.quantiles(starts[id])
@@ -118,7 +118,7 @@ func (c *cluster) ahead() int {
 
 // quantiles returns the distribution of starts. The bounds are order statistics, the lower one rounded down and the
 // upper one up, so that they contain at least nine draws in ten.
-func (p *Prediction) quantiles(seconds []float64) Start {
+func (p *Prediction) quantiles(seconds []float64) start {
 	sorted := slices.Clone(seconds)
 	for i, s := range sorted {
 		if math.IsNaN(s) {
@@ -128,7 +128,7 @@ func (p *Prediction) quantiles(seconds []float64) Start {
 	slices.Sort(sorted)
 	last := float64(len(sorted) - 1)
 	middle := sorted[int(last/2)]
-	return Start{p.at(sorted[int(0.05*last)]), p.at(middle), p.at(sorted[int(math.Ceil(0.95*last))])}
+	return start{p.at(sorted[int(0.05*last)]), p.at(middle), p.at(sorted[int(math.Ceil(0.95*last))])}
 }
 
 // at returns the time a number of seconds from now; zero if it is not a number or infinite.

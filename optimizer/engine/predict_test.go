@@ -225,7 +225,7 @@ func TestSameSeedSamePrediction(t *testing.T) {
 	before := runtime.GOMAXPROCS(1)
 	b := predict(1)
 	runtime.GOMAXPROCS(before)
-	if a.Start != b.Start || !slices.Equal(a.Waiting, b.Waiting) {
+	if a.start != b.start || !slices.Equal(a.Waiting, b.Waiting) {
 		t.Errorf("equal seeds give %v and %v", a, b)
 	}
 	if c := predict(2); slices.Equal(a.Waiting, c.Waiting) {
@@ -279,11 +279,11 @@ func busyQueue(nodes, n int) (Queue, History) {
 func TestString(t *testing.T) {
 	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 	for want, p := range map[string]Prediction{
-		"starts 14:10 (13:50–15:30): 3 jobs ahead":                     {Start: Start{at(110 + 20), at(130), at(210)}, Ahead: 3},
-		"starts now: no job ahead":                                     {Start: Start{at(0), at(0), at(0)}},
-		"starts 13:00 (12:00–Mar 3 12:00): 1 job ahead":                {Start: Start{at(0), at(60), at(24 * 60)}, Ahead: 1},
-		"starts 13:00 (12:00–later): 1 job ahead":                      {Start: Start{at(0), at(60), time.Time{}}, Ahead: 1},
-		"start not within the horizon of the prediction: no job ahead": {Start: Start{P5: at(0)}},
+		"starts 14:10 (13:50–15:30): 3 jobs ahead":                     {start: start{at(110 + 20), at(130), at(210)}, Ahead: 3},
+		"starts now: no job ahead":                                     {start: start{at(0), at(0), at(0)}},
+		"starts 13:00 (12:00–Mar 3 12:00): 1 job ahead":                {start: start{at(0), at(60), at(24 * 60)}, Ahead: 1},
+		"starts 13:00 (12:00–later): 1 job ahead":                      {start: start{at(0), at(60), time.Time{}}, Ahead: 1},
+		"start not within the horizon of the prediction: no job ahead": {start: start{P5: at(0)}},
 	} {
 		p.Now = noon
 		if strings.HasPrefix(want, "starts 14:10") {

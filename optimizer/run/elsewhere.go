@@ -15,6 +15,7 @@ import (
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 )
 
@@ -437,4 +438,55 @@ func (r *run) siteFor(kind *engine.Kind) Site {
 		}
 	}
 	return r.site
+}
+
+// askEngine asks the engine for the capacity of its zones, beside the loop unless wait is set, and records its answer.
+func (r *run) askEngine(wait bool) {
+	m := r.market
+	if r.site.Capacity == nil || !slices.ContainsFunc(m.traces, func(t capacity.Trace) bool { return len(t.Up) == 0 }) {
+		return
+	}
+	if m.idle == nil && (m.asked == 0 || r.elapsed()-m.asked >= engineTickS*time.Second) {
+		m.asked, m.idle = max(r.elapsed(), 1), make(chan []capacityAnswer, 1)
+		go func(ask func(context.Context, []string) (bool, error), zones []capacity.Offer, base []string, to chan<- []capacityAnswer) {
+			ctx, cancel := context.WithTimeout(context.Background(), engineTickS*time.Second)
+			defer cancel()
+			var out []capacityAnswer
+			for _, o := range zones {
+				up, err := ask(ctx, slices.Concat(base, o.EngineArgs))
+				out = append(out, capacityAnswer{up, err})
+			}
+			to <- out
+		}(r.site.Capacity, r.Config.Spot.Zones, r.Config.EngineArgs, m.idle)
+	}
+	if m.idle == nil {
+		return
+	}
+	patience := time.Duration(0)
+	if wait {
+		patience = 10 * time.Second
+	}
+	select {
+	case list := <-m.idle:
+		m.idle = nil
+		r.noteCapacity(list)
+	case <-time.After(patience):
+	}
+}
+
+// noteCapacity records the answer of the engine.
+func (r *run) noteCapacity(list []capacityAnswer) {
+	now := r.elapsed().Seconds()
+	for z, a := range list {
+		if a.err != nil {
+			r.eventOnce(Warning, "capacity", "%v: the capacity known last applies", a.err)
+			continue
+		}
+		on := r.Market.On
+		held := r.job != nil && r.queued == nil && on.Machine == capacity.Spot && on.Zone == z
+		up, known := a.up || held, r.Market.Seen[z]
+		if len(known) == 0 || known[len(known)-1].Up != up {
+			r.Market.Seen[z] = append(known[max(0, len(known)-mostSeen):], capacityChange{now, up})
+		}
+	}
 }

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/monitor"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -311,4 +314,46 @@ func (r *run) writeReports() {
 			r.View.Event(Warning, fmt.Sprintf("report %s: %v", file, err))
 		}
 	}
+}
+
+// recordSpot completes the part of the record about machines and prices.
+func (r *run) recordSpot() {
+	if r.Config.Spot == nil || r.meter == nil {
+		return
+	}
+	s := journal.Blank[journal.Spot]()
+	s.Taken, s.CorrectedUSD = r.Market.Taken, journal.Number(r.CorrectedUSD)
+	for _, seg := range r.meter.Segments(r.elapsed()) {
+		c := r.pricedAs(seg.Rates)
+		next := journal.SpotStretch{Machine: c.Machine.String(), Offer: r.offer(c).Name, FromS: journal.Number(seg.From.Seconds()),
+			ToS: journal.Number(seg.To.Seconds()), USDHour: journal.Number(seg.Rates.Instance), CostUSD: journal.Number(seg.Cost)}
+		if n := len(s.Stretches); n > 0 && s.Stretches[n-1].Offer == next.Offer && s.Stretches[n-1].ToS == next.FromS {
+			s.Stretches[n-1].ToS, s.Stretches[n-1].CostUSD = next.ToS, s.Stretches[n-1].CostUSD+next.CostUSD
+			continue
+		}
+		s.Stretches = append(s.Stretches, next)
+	}
+	s.ChangeoverS = journal.Number(r.measuredChangeover())
+	unit := r.unitSeconds(r.Config.elsewhere()) // another node may have another pace
+	startup := r.Progress.StartupSeconds()
+	spot := slices.ContainsFunc(s.Stretches, func(x journal.SpotStretch) bool { return x.Machine == capacity.Spot.String() })
+	if spot && r.Progress.Finished() && !math.IsNaN(unit) && len(startup) > 0 { // on demand throughout nothing was saved
+		price := r.Config.Spot.OnDemand.Rates.Times(r.Host.Nodes).Instance
+		s.AloneUSD = journal.Number((r.Progress.Done*unit + median(startup)) / 3600 * float64(price))
+		s.SavingPct = 100 * (1 - journal.Number(r.spent())/s.AloneUSD)
+	}
+	if r.Market.AloneUSD > 0 {
+		s.ExpectedSavingPct = journal.Number(100 * (1 - r.Market.ExpectedUSD/r.Market.AloneUSD))
+	}
+	r.rec.Spot = &s
+}
+
+// pricedAs returns the choice of which the rates are.
+func (r *run) pricedAs(rates cost.Rates) capacity.Choice {
+	for z, o := range r.Config.Spot.Zones {
+		if o.Rates.Times(r.Host.Nodes) == rates {
+			return capacity.Choice{Machine: capacity.Spot, Zone: z}
+		}
+	}
+	return capacity.Choice{Machine: capacity.OnDemand}
 }

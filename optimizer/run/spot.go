@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/capacity"
@@ -450,57 +449,6 @@ func (r *run) engineArgs() []string {
 	return slices.Concat(r.Config.EngineArgs, r.offer(r.Market.On).EngineArgs)
 }
 
-// askEngine asks the engine for the capacity of its zones, beside the loop unless wait is set, and records its answer.
-func (r *run) askEngine(wait bool) {
-	m := r.market
-	if r.site.Capacity == nil || !slices.ContainsFunc(m.traces, func(t capacity.Trace) bool { return len(t.Up) == 0 }) {
-		return
-	}
-	if m.idle == nil && (m.asked == 0 || r.elapsed()-m.asked >= engineTickS*time.Second) {
-		m.asked, m.idle = max(r.elapsed(), 1), make(chan []capacityAnswer, 1)
-		go func(ask func(context.Context, []string) (bool, error), zones []capacity.Offer, base []string, to chan<- []capacityAnswer) {
-			ctx, cancel := context.WithTimeout(context.Background(), engineTickS*time.Second)
-			defer cancel()
-			var out []capacityAnswer
-			for _, o := range zones {
-				up, err := ask(ctx, slices.Concat(base, o.EngineArgs))
-				out = append(out, capacityAnswer{up, err})
-			}
-			to <- out
-		}(r.site.Capacity, r.Config.Spot.Zones, r.Config.EngineArgs, m.idle)
-	}
-	if m.idle == nil {
-		return
-	}
-	patience := time.Duration(0)
-	if wait {
-		patience = 10 * time.Second
-	}
-	select {
-	case list := <-m.idle:
-		m.idle = nil
-		r.noteCapacity(list)
-	case <-time.After(patience):
-	}
-}
-
-// noteCapacity records the answer of the engine.
-func (r *run) noteCapacity(list []capacityAnswer) {
-	now := r.elapsed().Seconds()
-	for z, a := range list {
-		if a.err != nil {
-			r.eventOnce(Warning, "capacity", "%v: the capacity known last applies", a.err)
-			continue
-		}
-		on := r.Market.On
-		held := r.job != nil && r.queued == nil && on.Machine == capacity.Spot && on.Zone == z
-		up, known := a.up || held, r.Market.Seen[z]
-		if len(known) == 0 || known[len(known)-1].Up != up {
-			r.Market.Seen[z] = append(known[max(0, len(known)-mostSeen):], capacityChange{now, up})
-		}
-	}
-}
-
 // followMarket leaves a machine whose capacity ends, and moves to the machine that the policy selects.
 func (r *run) followMarket(ctx context.Context) {
 	m := r.market
@@ -541,46 +489,4 @@ func (r *run) leaveZone(words string) {
 	r.event(Warning, "%s: saving a checkpoint and moving", words)
 	next := r.Current
 	r.requestStop(&pendingStop{Why: "restart", Next: &next, Label: r.launchLabel(), Words: words})
-}
-
-// recordSpot completes the part of the record about machines and prices.
-func (r *run) recordSpot() {
-	if r.Config.Spot == nil || r.meter == nil {
-		return
-	}
-	s := journal.Blank[journal.Spot]()
-	s.Taken, s.CorrectedUSD = r.Market.Taken, journal.Number(r.CorrectedUSD)
-	for _, seg := range r.meter.Segments(r.elapsed()) {
-		c := r.pricedAs(seg.Rates)
-		next := journal.SpotStretch{Machine: c.Machine.String(), Offer: r.offer(c).Name, FromS: journal.Number(seg.From.Seconds()),
-			ToS: journal.Number(seg.To.Seconds()), USDHour: journal.Number(seg.Rates.Instance), CostUSD: journal.Number(seg.Cost)}
-		if n := len(s.Stretches); n > 0 && s.Stretches[n-1].Offer == next.Offer && s.Stretches[n-1].ToS == next.FromS {
-			s.Stretches[n-1].ToS, s.Stretches[n-1].CostUSD = next.ToS, s.Stretches[n-1].CostUSD+next.CostUSD
-			continue
-		}
-		s.Stretches = append(s.Stretches, next)
-	}
-	s.ChangeoverS = journal.Number(r.measuredChangeover())
-	unit := r.unitSeconds(r.Config.elsewhere()) // another node may have another pace
-	startup := r.Progress.StartupSeconds()
-	spot := slices.ContainsFunc(s.Stretches, func(x journal.SpotStretch) bool { return x.Machine == capacity.Spot.String() })
-	if spot && r.Progress.Finished() && !math.IsNaN(unit) && len(startup) > 0 { // on demand throughout nothing was saved
-		price := r.Config.Spot.OnDemand.Rates.Times(r.Host.Nodes).Instance
-		s.AloneUSD = journal.Number((r.Progress.Done*unit + median(startup)) / 3600 * float64(price))
-		s.SavingPct = 100 * (1 - journal.Number(r.spent())/s.AloneUSD)
-	}
-	if r.Market.AloneUSD > 0 {
-		s.ExpectedSavingPct = journal.Number(100 * (1 - r.Market.ExpectedUSD/r.Market.AloneUSD))
-	}
-	r.rec.Spot = &s
-}
-
-// pricedAs returns the choice of which the rates are.
-func (r *run) pricedAs(rates cost.Rates) capacity.Choice {
-	for z, o := range r.Config.Spot.Zones {
-		if o.Rates.Times(r.Host.Nodes) == rates {
-			return capacity.Choice{Machine: capacity.Spot, Zone: z}
-		}
-	}
-	return capacity.Choice{Machine: capacity.OnDemand}
 }

@@ -33,8 +33,10 @@ type supervision struct {
 // the end of ctx, arrive through the watchdog.
 func (r *run) supervise(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	ticker := time.NewTicker(r.Config.Interval)
-	defer ticker.Stop()
+	ticks := r.ticks
+	if ticks == nil {
+		ticks = time.Tick(r.Config.Interval)
+	}
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	watch, stopWatch := r.log.watch(ctx, r.dir.Dir())
@@ -54,7 +56,7 @@ func (r *run) supervise(ctx context.Context) {
 			ready, gone = r.moving.place.Ready(), r.moving.place.Done()
 		}
 		select {
-		case <-ticker.C:
+		case <-ticks:
 			r.tick(ctx)
 		case _, open := <-watch:
 			if !open {

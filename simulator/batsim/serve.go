@@ -105,7 +105,7 @@ type decider interface {
 	finish() error
 }
 
-// session is one simulation of the peer. It implements hdeeprm.Executor for the decider.
+// session is one simulation of the peer. It executes the commands of an hdeeprm decider.
 type session struct {
 	options ServeOptions
 	decider decider

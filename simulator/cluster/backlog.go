@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// ErrLimit reports that a run reached Config.Limit.
-var ErrLimit = errors.New("stopped at the limit of simulated time")
+// errLimit reports that a run reached Config.Limit.
+var errLimit = errors.New("stopped at the limit of simulated time")
 
-// ErrNotStable reports that jobs arrive faster than the cluster completes them under the policy.
-var ErrNotStable = errors.New("not stable")
+// errNotStable reports that jobs arrive faster than the cluster completes them under the policy.
+var errNotStable = errors.New("not stable")
 
 // unstable is the evidence that a run is not stable: the number of devices requested by active jobs at three points
 // in time.
@@ -55,7 +55,7 @@ func (b *backlog) add(j *job) {
 	b.work += j.Steps / fastest * float64(j.GPUs)
 }
 
-// check samples the demand and returns ErrNotStable if it exceeds the limit of Config.Backlog and has kept growing.
+// check samples the demand and returns errNotStable if it exceeds the limit of Config.Backlog and has kept growing.
 // When the samples are full, every second one is dropped.
 func (b *backlog) check(s *simulation) error {
 	if !b.on || s.arrived < b.next {
@@ -85,5 +85,5 @@ func (b *backlog) check(s *simulation) error {
 	}
 	b.found = &u
 	return fmt.Errorf("%w: jobs in the cluster ask for %d devices at %.0f h, %d at %.0f h and %d at %.0f h, and there are %d; what arrived needs at least %.2f of them all the time",
-		ErrNotStable, u.Demand[0], u.AtS[0]/3600, u.Demand[1], u.AtS[1]/3600, u.Demand[2], u.AtS[2]/3600, u.Devices, u.Load)
+		errNotStable, u.Demand[0], u.AtS[0]/3600, u.Demand[1], u.AtS[1]/3600, u.Demand[2], u.AtS[2]/3600, u.Devices, u.Load)
 }

@@ -9,9 +9,9 @@ import (
 	"trainopt/optimizer/schedule"
 )
 
-// PolicyError reports that a policy failed and ended the run: it returned an error or an invalid allocation,
+// policyError reports that a policy failed and ended the run: it returned an error or an invalid allocation,
 // panicked, or exceeded its time limit.
-type PolicyError struct {
+type policyError struct {
 	Policy string
 	At     float64 // simulated seconds
 	// Job is the ID of the job that the error concerns or, if it concerns none, of the one that arrived last; −1
@@ -20,12 +20,12 @@ type PolicyError struct {
 	Err error
 }
 
-func (e *PolicyError) Error() string {
+func (e *policyError) Error() string {
 	return fmt.Sprintf("policy %s at %.0f s, job %d: %v", e.Policy, e.At, e.Job, e.Err)
 }
 
 // Unwrap returns the reason.
-func (e *PolicyError) Unwrap() error { return e.Err }
+func (e *policyError) Unwrap() error { return e.Err }
 
 // errPolicyTime reports that a decision exceeded Config.PolicyLimit.
 var errPolicyTime = errors.New("no decision in time")
@@ -60,7 +60,7 @@ func (s *simulation) policyError(err error, job int) error {
 	case s.ctx.Err() != nil:
 		return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
 	}
-	return &PolicyError{s.traits.Name, s.now, job, err}
+	return &policyError{s.traits.Name, s.now, job, err}
 }
 
 // updateSnapshot brings the snapshot up to date.

@@ -9,7 +9,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// DrawTypes assigns a type to the jobs of a trace for which a throughput table has no rate. It makes traces usable
+// drawTypes assigns a type to the jobs of a trace for which a throughput table has no rate. It makes traces usable
 // that contain only durations and numbers of devices (Philly) or types of jobs that were not measured (gavel-msr).
 // The result is no longer that trace; note describes the changes and must accompany every figure.
 //
@@ -18,7 +18,7 @@ import (
 // largest. Durations are kept and determine the steps. A job with steps of a type that the table contains with fewer
 // devices receives the duration of these steps on the largest measured number. Jobs in the table and the given list
 // are not modified. The error names a job with neither steps nor a duration, as in the traces of Sia.
-func DrawTypes(jobs []workload.Job, table *workload.Throughputs, reference string, seed int64) (out []workload.Job, note string, err error) {
+func drawTypes(jobs []workload.Job, table *workload.Throughputs, reference string, seed int64) (out []workload.Job, note string, err error) {
 	d := drawing{table: table, reference: reference, python: workload.NewPython(seed), choices: map[int][]string{}}
 	for g := range maxDevicesOfJob(table) {
 		if types := d.typesFor(g + 1); len(types) > 0 {
@@ -52,7 +52,7 @@ func maxDevicesOfJob(table *workload.Throughputs) int {
 	return most
 }
 
-// drawing is the state of DrawTypes.
+// drawing is the state of drawTypes.
 type drawing struct {
 	table     *workload.Throughputs
 	reference string

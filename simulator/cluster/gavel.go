@@ -401,7 +401,7 @@ func (g *gavel) unblock() error {
 		return nil
 	}
 	if g.stuck {
-		return &PolicyError{g.traits.Name, g.now, g.active[0].ID,
+		return &policyError{g.traits.Name, g.now, g.active[0].ID,
 			fmt.Errorf("it gives no device to any of the %d jobs, and no other will come", len(g.active))}
 	}
 	g.stuck, g.reset, g.decideNow = true, 0, true

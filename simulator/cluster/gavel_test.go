@@ -41,7 +41,7 @@ func TestRoundsAreSound(t *testing.T) {
 		for i := 0; s.inWindow < s.expected && i < 3000; i++ {
 			before := g.now
 			if err := g.step(); err != nil {
-				if c.Policy == "fifo" && errors.As(err, new(*PolicyError)) {
+				if c.Policy == "fifo" && errors.As(err, new(*policyError)) {
 					return // the published FIFO assigns jobs permanently to types that have too few devices
 				}
 				r.Fatal(err)

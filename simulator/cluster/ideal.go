@@ -36,7 +36,7 @@ func (m *ideal) step() error {
 	}
 	if math.IsInf(at, 1) {
 		if !m.decideNow && m.decided == m.now {
-			return &PolicyError{m.traits.Name, m.now, m.active[0].ID,
+			return &policyError{m.traits.Name, m.now, m.active[0].ID,
 				fmt.Errorf("it gives no share to any of the %d jobs, and no other will come", len(m.active))}
 		}
 		at, m.decideNow, m.ever = m.now, true, false

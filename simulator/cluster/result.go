@@ -148,10 +148,10 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
-// FinishTimeFairness returns, in the order of r.Jobs, the completion time of each job divided by that of the same job
+// finishTimeFairness returns, in the order of r.Jobs, the completion time of each job divided by that of the same job
 // in a run with the policy "isolated"; NaN where either did not end. This is the measure of Themis (NSDI 2020): a job
 // with a value above 1 would have been better off with its own part of the cluster.
-func FinishTimeFairness(r, isolated *Result) []float64 {
+func finishTimeFairness(r, isolated *Result) []float64 {
 	alone := make(map[int]float64, len(isolated.Jobs))
 	for i := range isolated.Jobs {
 		alone[isolated.Jobs[i].ID] = float64(isolated.Jobs[i].JCTS)

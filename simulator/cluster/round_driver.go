@@ -122,7 +122,7 @@ func (m *roundDriver) advance() error {
 		if m.removeEnded(); len(m.active) == 0 {
 			return errors.New("no job is left")
 		}
-		return &PolicyError{m.traits.Name, m.now, m.active[0].ID, errors.New("it gives no device to any job that is left, and no other will come")}
+		return &policyError{m.traits.Name, m.now, m.active[0].ID, errors.New("it gives no device to any job that is left, and no other will come")}
 	}
 	m.now = next
 	return nil

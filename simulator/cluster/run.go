@@ -27,8 +27,8 @@ import (
 )
 
 // Run simulates until every job of the window, or of the list, has ended. It returns a partial Result together with
-// the error when the run was interrupted (ctx), reached its limit (ErrLimit) or is not stable (ErrNotStable), or when
-// the policy failed (*PolicyError).
+// the error when the run was interrupted (ctx), reached its limit (errLimit) or is not stable (errNotStable), or when
+// the policy failed (*policyError).
 func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate rounds: %w", err)
@@ -185,7 +185,7 @@ func (s *simulation) run(m mechanism) error {
 			return err
 		}
 		if s.now > s.Limit {
-			return fmt.Errorf("%w of %.0f s: %d of %d jobs have ended, %d are in the cluster", ErrLimit, s.Limit, s.inWindow, s.expected, s.present())
+			return fmt.Errorf("%w of %.0f s: %d of %d jobs have ended, %d are in the cluster", errLimit, s.Limit, s.inWindow, s.expected, s.present())
 		}
 		if err := s.backlog.check(s); err != nil {
 			return err

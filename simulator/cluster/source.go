@@ -92,7 +92,7 @@ func (s *source) endless() bool { return s.left < 0 }
 type TraceOptions struct {
 	Reference string // device type on which durations hold
 	Skip      bool   // leave such jobs out
-	Draw      *int64 // seed to draw types for such jobs, see DrawTypes; nil: none are drawn
+	Draw      *int64 // seed to draw types for such jobs, see drawTypes; nil: none are drawn
 }
 
 // CompleteTrace returns the jobs of a trace with steps and durations from a throughput table, and notes on all changes.
@@ -110,7 +110,7 @@ func CompleteTrace(jobs []workload.Job, table *workload.Throughputs, o TraceOpti
 	if o.Draw == nil {
 		return out, notes, workload.Complete(out, table, o.Reference)
 	}
-	out, note, err := DrawTypes(out, table, o.Reference, *o.Draw)
+	out, note, err := drawTypes(out, table, o.Reference, *o.Draw)
 	if note != "" {
 		notes = append(notes, note)
 	}

@@ -240,9 +240,9 @@ func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed u
 	// An interruption of the sweep leaves the cell empty; a timeout is a reason.
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrNotStable):
+	case errors.Is(err, errNotStable):
 		cell.Reason = fmt.Sprintf("not stable: jobs in the cluster asked for %d devices, of %d, and more and more", r.NotStable.Demand[2], r.NotStable.Devices)
-	case errors.Is(err, ErrLimit):
+	case errors.Is(err, errLimit):
 		cell.Reason = "stopped at the limit of simulated time"
 	case ctx.Err() != nil:
 		cell = sweepCell{}

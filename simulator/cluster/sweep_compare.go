@@ -187,7 +187,7 @@ func (o *Outcome) fairness(c *sweepCell, scenario, seed int) []float64 {
 	if o.isolated == nil || !o.isolated[scenario][seed].known() || !c.known() {
 		return nil
 	}
-	return FinishTimeFairness(c.Result, o.isolated[scenario][seed].Result)
+	return finishTimeFairness(c.Result, o.isolated[scenario][seed].Result)
 }
 
 // priorities returns the mean completion times by priority; ok is false unless jobs have several priorities.

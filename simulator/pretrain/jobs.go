@@ -81,7 +81,7 @@ func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, 
 
 // earlierBetterOnJobs reports whether the earlier agent is better by more than two standard errors of the difference by job.
 // Few jobs give little evidence, and of two equivalent agents the one trained longer is kept.
-func earlierBetterOnJobs(before, now *Measured) bool {
+func earlierBetterOnJobs(before, now *measured) bool {
 	advantage, se := paired(before.Jobs.byJob, now.Jobs.byJob)
 	return advantage > 2*se
 }
@@ -203,7 +203,7 @@ func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 
 // measure returns the measurement of an agent over all jobs and preferences. The front consists of the mean returns
 // under each preference.
-func (b *bench) measure(a morl.Agent) Measured {
+func (b *bench) measure(a morl.Agent) measured {
 	n, p := float64(len(b.cases)), float64(len(jobPreferences))
 	j := &comparison{Jobs: len(b.cases)}
 	means := make([][]float64, len(jobPreferences))
@@ -229,5 +229,5 @@ func (b *bench) measure(a morl.Agent) Measured {
 	}
 	j.OverModel, j.OverModelSE = paired(j.byJob, byModel)
 	front := nonDominated(means)
-	return Measured{Front: front, Hypervolume: pareto.Hypervolume(front, jobReference), ExpectedUtility: j.Agent, Jobs: j}
+	return measured{Front: front, Hypervolume: pareto.Hypervolume(front, jobReference), ExpectedUtility: j.Agent, Jobs: j}
 }

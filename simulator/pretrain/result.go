@@ -22,7 +22,7 @@ type Result struct {
 	Present []byte
 	Curve   []point
 
-	Measured          // of the kept agent; zero if nothing was measured
+	measured          // of the kept agent; zero if nothing was measured
 	Known       bool  // at least one measurement was made
 	Point       point // of the kept agent
 	Reference   []float64
@@ -33,12 +33,12 @@ type Result struct {
 }
 
 // result assembles the result of a training; without a measurement the current agent is kept.
-func (t *Training) result(complete bool) (*Result, error) {
+func (t *trainingTask) result(complete bool) (*Result, error) {
 	r := &Result{Curve: t.curve, Reference: t.world.reference, Objectives: t.agent.Shape().Objectives, Steps: t.agent.Stats().Steps, Of: t.steps,
 		WallSeconds: t.wall(), Data: t.bestData, Point: t.bestAt}
 	var err error
 	if t.best != nil {
-		r.Measured, r.Known = *t.best, true
+		r.measured, r.Known = *t.best, true
 	} else if r.Data, err = t.file(t.agent, r.Steps); err != nil { // interrupted before the first measurement
 		return nil, err
 	}

@@ -311,9 +311,9 @@ func TestChosenPoints(t *testing.T) {
 
 // TestNoiseDoesNotKeepAnOldAgent: on jobs an earlier agent is kept only if it is better beyond chance.
 func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
-	of := func(v ...float64) *Measured { return &Measured{Jobs: &comparison{byJob: v}} }
+	of := func(v ...float64) *measured { return &measured{Jobs: &comparison{byJob: v}} }
 	for name, c := range map[string]struct {
-		before, now *Measured
+		before, now *measured
 		want        bool
 	}{
 		"clearly better": {of(-0.5, -0.6, -0.7, -0.5), of(-0.6, -0.7, -0.81, -0.6), true},
@@ -435,7 +435,7 @@ func FuzzHistory(f *testing.F) {
 	f.Add(`null`, "-1", "-2")
 	f.Add(`[{}]`, "1e9", "NaN")
 	f.Fuzz(func(t *testing.T, curve, episodes, wall string) {
-		var tr Training
+		var tr trainingTask
 		if err := tr.history(map[string]string{noteCurve: curve, noteEpisodes: episodes, noteWall: wall}); err != nil {
 			if !errors.Is(err, morl.ErrCorrupt) {
 				t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"trainopt/morl/problems"
 )
 
-// Measured is the measurement of an agent by its environment.
-type Measured struct {
+// measured is the measurement of an agent by its environment.
+type measured struct {
 	// Front contains the non-dominated returns of the agent's policies, one number per objective.
 	Front [][]float64
 	// Hypervolume is the hypervolume of Front above the reference point of the environment.
@@ -37,7 +37,7 @@ type world struct {
 	env       morl.Environment
 	data      string // data of the environment, "" if its name identifies them
 	reference []float64
-	measure   func(a morl.Agent) Measured
+	measure   func(a morl.Agent) measured
 	// preferences draws the preferences of the episodes; nil: see morl.TrainOptions. settle is called after each
 	// measurement and may adjust them. note records in the agent file what has to be kept of them. settle and note may
 	// be nil.
@@ -50,7 +50,7 @@ type world struct {
 	// time, and more than once.
 	close func()
 	// outdoes reports whether the earlier measurement is better than the current one, beyond noise.
-	outdoes func(before, now *Measured) bool
+	outdoes func(before, now *measured) bool
 }
 
 // worlds contains a constructor for each environment. A new environment is one line here and a recipe.
@@ -134,8 +134,8 @@ func measuredWorld(env morl.Environment, judge interface {
 	weights, dense := utilityWeights(len(reference)), denseWeights(len(reference))
 	return &world{
 		env: env, reference: reference,
-		measure: func(a morl.Agent) Measured {
-			var m Measured
+		measure: func(a morl.Agent) measured {
+			var m measured
 			m.reached = morl.Front(a, judge, morl.FrontOptions{Gamma: c.Gamma, Preferences: r.Preferences})
 			for _, x := range m.reached {
 				m.Front = append(m.Front, x.Value)
@@ -148,7 +148,7 @@ func measuredWorld(env morl.Environment, judge interface {
 			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
 			return m
 		},
-		outdoes: func(before, now *Measured) bool { return before.linear > now.linear },
+		outdoes: func(before, now *measured) bool { return before.linear > now.linear },
 	}
 }
 

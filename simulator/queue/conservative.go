@@ -150,7 +150,7 @@ func (c *conservative) take(p *policy, s *state, job int32, k *plan) bool {
 		s.Machine.Undo(j, p.where)
 	}
 	s.dirty = s.dirty[:0]
-	var fit Fit
+	var fit fit
 	p.where, fit = s.Machine.TryPlace(job, j, &planned{of: k.of}, p.where[:0])
 	if fit != Fits {
 		s.dirty = s.dirty[:0]

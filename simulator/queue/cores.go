@@ -52,7 +52,7 @@ const (
 	Serving uint8 = iota // P0
 	Slowed               // P1: serving, slowed because the bandwidth of its processor is oversubscribed
 	Ready                // P2: idle, in a processor with a serving core
-	Asleep               // P3: idle, in an idle processor; the initial state
+	asleep               // P3: idle, in an idle processor; the initial state
 	states
 )
 

@@ -40,11 +40,11 @@ type Machine struct {
 	Watch func(core, owner int32)
 }
 
-// Fit is the result of an attempt to place a job.
-type Fit uint8
+// fit is the result of an attempt to place a job.
+type fit uint8
 
 const (
-	Fits        Fit = iota
+	Fits        fit = iota
 	LacksCores      // fewer cores are free than the job requests
 	LacksMemory     // enough cores are free, but not on nodes with sufficient memory
 )
@@ -78,7 +78,7 @@ func (m *Machine) Reset() {
 	m.total = m.tree.Cores
 	m.free.fill(m.tree.Cores)
 	for c := range m.state {
-		m.state[c], m.owner[c], m.marked[c] = Asleep, -1, false
+		m.state[c], m.owner[c], m.marked[c] = asleep, -1, false
 	}
 	m.touched = m.touched[:0]
 	copy(m.freeIn, m.coresIn)
@@ -186,7 +186,7 @@ func (m *Machine) Power(processor int32, ready float64) float64 {
 	p := &m.tree.Processors[processor]
 	free := int(m.freeOf[processor])
 	if free == p.Cores {
-		return powerOf[Asleep] * p.Watts * float64(p.Cores)
+		return powerOf[asleep] * p.Watts * float64(p.Cores)
 	}
 	return p.Watts * (float64(p.Cores-free) + ready*float64(free))
 }
@@ -231,7 +231,7 @@ type Chooser interface {
 // TryPlace takes the cores that a job requests, as selected by the chooser, and appends them to into in ascending
 // order. If the job does not fit, the machine is restored and into is returned unchanged. Owner identifies the job
 // and is at least 0.
-func (m *Machine) TryPlace(owner int32, job *order.Job, chooser Chooser, into []int32) ([]int32, Fit) {
+func (m *Machine) TryPlace(owner int32, job *order.Job, chooser Chooser, into []int32) ([]int32, fit) {
 	if m.total < job.Procs {
 		return into, LacksCores
 	}
@@ -342,7 +342,7 @@ func (m *Machine) release(job *order.Job, c, processor int32) {
 	switch {
 	case int(m.freeOf[processor]) == p.Cores:
 		for sibling := int32(p.First); sibling < int32(p.First+p.Cores); sibling++ {
-			m.set(sibling, Asleep)
+			m.set(sibling, asleep)
 		}
 	case over && m.bandwidth[processor] >= 0:
 		m.setServing(p, Serving)

@@ -46,7 +46,7 @@ func newThrifty(tree *platform.Tree, _ Objective, _ uint64) placer {
 func newScored(tree *platform.Tree, objective Objective) *best {
 	b := &best{objective: objective, cores: float64(tree.Cores)}
 	for _, p := range tree.Processors {
-		b.idle += powerOf[Asleep] * p.Watts * float64(p.Cores)
+		b.idle += powerOf[asleep] * p.Watts * float64(p.Cores)
 	}
 	return b
 }
@@ -142,7 +142,7 @@ func (s *state) extraPower(where []int32) float64 {
 	for p, count := range byProcessor(s.Tree, where) {
 		k := &s.Tree.Processors[p]
 		if k.Cores-s.Machine.FreeOf(p) == int(count) {
-			sum += s.Machine.Power(p, powerOf[Ready]) - powerOf[Asleep]*k.Watts*float64(k.Cores)
+			sum += s.Machine.Power(p, powerOf[Ready]) - powerOf[asleep]*k.Watts*float64(k.Cores)
 		} else {
 			sum += 0.75 * k.Watts * float64(count)
 		}

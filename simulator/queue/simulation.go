@@ -169,8 +169,8 @@ func (s *Simulation) Reset() {
 	s.result.switches, s.result.grouped = 0, 0
 	clear(s.idling)
 	for c := range s.state {
-		s.state[c], s.serves[c] = Asleep, -1
-		s.idling[s.kind[c]][Asleep]++
+		s.state[c], s.serves[c] = asleep, -1
+		s.idling[s.kind[c]][asleep]++
 	}
 	for i := range s.run {
 		s.run[i] = run{place: -1, start: math.NaN(), end: math.NaN()}

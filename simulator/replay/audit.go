@@ -75,8 +75,8 @@ type policyAudit struct {
 	Failed        string      `json:"failed,omitempty"` // why it could not be simulated
 }
 
-// Calibration compares predictions with what was seen.
-type Calibration struct {
+// calibration compares predictions with what was seen.
+type calibration struct {
 	N           int    `json:"n"`
 	MedianRatio Number `json:"median_ratio"` // of seen to predicted
 	MedianError Number `json:"median_error"` // of the absolute error relative to what was seen
@@ -144,8 +144,8 @@ type Audit struct {
 	MedianError Number        `json:"median_job_error"` // of the absolute relative errors of jobs
 	Jobs        []jobAudit    `json:"jobs"`
 	Others      []policyAudit `json:"others"`
-	Rates       Calibration   `json:"rates"`
-	MoveCosts   Calibration   `json:"move_costs"`
+	Rates       calibration   `json:"rates"`
+	MoveCosts   calibration   `json:"move_costs"`
 	Starts      starts        `json:"starts"`
 	Pairs       []pairAudit   `json:"pairs"` // jobs that shared devices
 	Waste       waste         `json:"waste"`
@@ -162,7 +162,7 @@ const (
 
 // Audit replays the day. The policies know the rates of all jobs from the start. A day of which nothing can be simulated,
 // since no job made progress whose work is known, has no simulated figures.
-func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
+func (d *day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	if o.Draws = cmp.Or(o.Draws, defaultDraws); o.Draws < 1 {
 		return nil, fmt.Errorf("replay the event log: %d draws, want at least 1", o.Draws)
 	}
@@ -215,7 +215,7 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 // auditor assembles an Audit.
 type auditor struct {
 	Audit
-	day   *Day
+	day   *day
 	o     Options
 	rates *rates
 	moves *moves
@@ -337,7 +337,7 @@ func figuresOf(o, isolated *cluster.Outcome, jobs []*Job) figures {
 // paid returns the costs of the jobs relative to the prices of the devices for the time that they held them: a run also
 // pays for what its agent measured, such as memory. 1 without costs or prices, or if
 // the devices were changed.
-func (d *Day) paid() float64 {
+func (d *day) paid() float64 {
 	paid, listed := 0.0, 0.0
 	for _, j := range d.Jobs {
 		if !(j.CostUSD > 0) {
@@ -396,14 +396,14 @@ func (p *pairs) add(predicted, seen float64) {
 	}
 }
 
-func (p *pairs) calibration() Calibration {
+func (p *pairs) calibration() calibration {
 	within := 0
 	for _, e := range p.errors {
 		if e <= 0.1 {
 			within++
 		}
 	}
-	return Calibration{N: len(p.ratios), MedianRatio: Number(stat.Median(p.ratios)), MedianError: Number(stat.Median(p.errors)), Within10: Number(float64(within) / float64(len(p.errors)))}
+	return calibration{N: len(p.ratios), MedianRatio: Number(stat.Median(p.ratios)), MedianError: Number(stat.Median(p.errors)), Within10: Number(float64(within) / float64(len(p.errors)))}
 }
 
 // note lists what was assumed.

@@ -170,7 +170,7 @@ func (a *Audit) calibration() *page.Table {
 	var rows [][]string
 	for _, c := range []struct {
 		name string
-		Calibration
+		calibration
 	}{{"rates on the devices received", a.Rates}, {"move costs", a.MoveCosts}} {
 		ratio := page.NoData
 		if c.N > 0 {

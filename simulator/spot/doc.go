@@ -8,11 +8,11 @@
 // prices, shortage of capacity on demand, or the two-minute notice of a cloud; the loss at an interruption is part of
 // the changeover. Package cost contains the prices of spot capacity for jobs without a deadline.
 //
-//	market, err := spot.Generate(spot.Availability{UpS: 7200, DownS: 3600}, 300, 2000, 1, 0)
+//	market, err := Generate(Availability{UpS: 7200, DownS: 3600}, 300, 2000, 1, 0)
 //	if err != nil { … }
 //	job := capacity.Job{WorkS: 48 * 3600, DeadlineS: 60 * 3600, ChangeoverS: 720, SpotUSDHour: 0.92, OnDemandUSDHour: 3.06}
-//	got, err := spot.Run(capacity.Uniform, job, market, 0)
-//	least, err := spot.Optimum(job, market, 0)
+//	got, err := run(capacity.Uniform, job, market, 0)
+//	least, err := hindsight(job, market, 0)
 //	fmt.Println(got.USD, least.USD)
 //
 // A Report is one job with its context, as text, JSON, CSV or an HTML page; a Sweep compares policies over markets,

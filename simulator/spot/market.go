@@ -15,11 +15,11 @@ import (
 type Market struct {
 	Name  string
 	TickS float64 // seconds
-	Zones []Zone
+	Zones []zone
 }
 
-// Zone is a zone of spot capacity. All zones of a market have the same number of ticks.
-type Zone struct {
+// zone is a zone of spot capacity. All zones of a market have the same number of ticks.
+type zone struct {
 	Name string
 	Up   []bool // by tick
 	// USDHour is the price at each tick; nil: that of the job.
@@ -28,7 +28,7 @@ type Zone struct {
 
 // Priced reports whether a zone has prices of its own.
 func (m Market) Priced() bool {
-	return slices.ContainsFunc(m.Zones, func(z Zone) bool { return z.USDHour != nil })
+	return slices.ContainsFunc(m.Zones, func(z zone) bool { return z.USDHour != nil })
 }
 
 // usdHour returns the price of a zone at a tick.
@@ -58,7 +58,7 @@ func NewMarket(name string, traces ...capacity.Trace) (Market, error) {
 		}
 		m.TickS = t.TickS
 		short = min(short, len(t.Up))
-		m.Zones = append(m.Zones, Zone{t.Name, t.Up, t.USDHour})
+		m.Zones = append(m.Zones, zone{t.Name, t.Up, t.USDHour})
 	}
 	for z := range m.Zones {
 		if m.Zones[z].Up = m.Zones[z].Up[:short]; m.Zones[z].USDHour != nil {
@@ -110,7 +110,7 @@ func Generate(a Availability, tickS float64, ticks, zones int, seed uint64) (Mar
 	m := Market{Name: "drawn", TickS: tickS}
 	for z := range zones {
 		rng := rand.New(rand.NewPCG(seed, 0x590700+uint64(z)))
-		zone := Zone{Name: fmt.Sprintf("zone %d", z), Up: make([]bool, ticks)}
+		zone := zone{Name: fmt.Sprintf("zone %d", z), Up: make([]bool, ticks)}
 		up := rng.Float64() < a.UpS/(a.UpS+a.DownS)
 		for k := range zone.Up {
 			zone.Up[k] = up

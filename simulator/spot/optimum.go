@@ -13,28 +13,28 @@ import (
 // ErrInfeasible is returned if not even a machine on demand from the start meets the deadline.
 var ErrInfeasible = errors.New("a machine on demand from the start would be too late")
 
-// Optimum returns the cheapest run in time with knowledge of the whole future and changes at ticks, as for policies:
+// hindsight returns the cheapest run in time with knowledge of the whole future and changes at ticks, as for policies:
 // no policy that is in time costs less. It is exact; see optimum for the algorithm. The error wraps ErrInfeasible if
 // the deadline cannot be met.
-func Optimum(j capacity.Job, m Market, from int) (Outcome, error) {
+func hindsight(j capacity.Job, m Market, from int) (outcome, error) {
 	if err := check(j, m, from); err != nil {
-		return Outcome{}, fmt.Errorf("optimum on spot capacity: %w", err)
+		return outcome{}, fmt.Errorf("optimum on spot capacity: %w", err)
 	}
 	if !j.Feasible() {
-		return Outcome{}, fmt.Errorf("optimum on spot capacity: %w: %.0f s of work and %.0f s of changeover, %.0f s to the deadline", ErrInfeasible, j.WorkS, j.ChangeoverS, j.DeadlineS)
+		return outcome{}, fmt.Errorf("optimum on spot capacity: %w: %.0f s of work and %.0f s of changeover, %.0f s to the deadline", ErrInfeasible, j.WorkS, j.ChangeoverS, j.DeadlineS)
 	}
 	if m.Priced() || j.CheckpointS > 0 {
 		return pricedOptimum(j, m, from)
 	}
 	if j.SpotUSDHour >= j.OnDemandUSDHour {
-		return Run(capacity.AlwaysOnDemand, j, m, from)
+		return run(capacity.AlwaysOnDemand, j, m, from)
 	}
 	o := newOptimum(j, m, from)
 	known := j.AloneUSD()
 	for _, p := range []capacity.Policy{capacity.Greedy, capacity.Uniform} {
-		got, err := Run(p, j, m, from)
+		got, err := run(p, j, m, from)
 		if err != nil {
-			return Outcome{}, err
+			return outcome{}, err
 		}
 		if !got.Missed {
 			known = min(known, got.USD)
@@ -48,9 +48,9 @@ func Optimum(j capacity.Job, m Market, from int) (Outcome, error) {
 		plan = o.solve()
 	}
 	if plan == nil {
-		return Outcome{}, errors.New("optimum on spot capacity: none found, though there is one")
+		return outcome{}, errors.New("optimum on spot capacity: none found, though there is one")
 	}
-	return Run(func(s capacity.State) capacity.Choice {
+	return run(func(s capacity.State) capacity.Choice {
 		if k := int(math.Round(s.NowS / s.TickS)); k < len(plan) {
 			return plan[k]
 		}

@@ -14,7 +14,7 @@ const mostCells = 40_000_000
 // backwards, the machine, and the work done in parts of a tick; a start counts as negative work. It is exact if changeover
 // and save are whole numbers of parts; otherwise they are rounded up to parts of as little as mostCells allow. A job that
 // knows the future saves just before its capacity ends. O(ticks × work × machines²).
-func pricedOptimum(j capacity.Job, m Market, from int) (Outcome, error) {
+func pricedOptimum(j capacity.Job, m Market, from int) (outcome, error) {
 	o := &priced{Job: j, market: m, from: from, machines: 2 + len(m.Zones)}
 	if j.CheckpointS > 0 {
 		o.NoticeS = max(j.NoticeS, j.SaveS)
@@ -27,7 +27,7 @@ func pricedOptimum(j capacity.Job, m Market, from int) (Outcome, error) {
 	}
 	most := int(mostCells / (float64(ticks) * float64(o.machines) * (j.WorkS/m.TickS + 1)))
 	if most < 1 || o.machines > math.MaxUint8 {
-		return Outcome{}, fmt.Errorf("optimum with prices of zones: %d ticks until the deadline are too many", ticks)
+		return outcome{}, fmt.Errorf("optimum with prices of zones: %d ticks until the deadline are too many", ticks)
 	}
 	o.parts = 1
 	for n := 1; n <= most; n++ {
@@ -39,7 +39,7 @@ func pricedOptimum(j capacity.Job, m Market, from int) (Outcome, error) {
 	o.start, o.loss = o.up(j.ChangeoverS), o.up(o.LossS())
 	o.work = o.up(j.WorkS)
 	plan := o.solve(ticks)
-	return Run(func(s capacity.State) capacity.Choice {
+	return run(func(s capacity.State) capacity.Choice {
 		if k := int(math.Round(s.NowS / s.TickS)); k < len(plan) {
 			return plan[k]
 		}

@@ -68,9 +68,9 @@ func Find(name string) (Method, error) {
 }
 
 // Run runs a job under the method; see Run and Optimum. The seed is used only if Drawn is set.
-func (m Method) Run(j capacity.Job, market Market, from int, seed uint64) (Outcome, error) {
+func (m Method) Run(j capacity.Job, market Market, from int, seed uint64) (outcome, error) {
 	if m.make == nil {
-		return Optimum(j, market, from)
+		return hindsight(j, market, from)
 	}
-	return Run(m.make(seed), j, market, from)
+	return run(m.make(seed), j, market, from)
 }

@@ -18,8 +18,8 @@ type Report struct {
 	Job     capacity.Job
 	Market  Market
 	From    int // tick of the market at the start of the job
-	Outcome Outcome
-	Optimum *Outcome // nil: infeasible
+	Outcome outcome
+	Optimum *outcome // nil: infeasible
 	Others  []Other  // the same job under all policies
 	// Short descriptions of capacity and prices; prices with source and date.
 	Capacity, Prices string
@@ -32,7 +32,7 @@ type Report struct {
 // Other is the same job under another policy.
 type Other struct {
 	Policy  string
-	Outcome Outcome
+	Outcome outcome
 }
 
 // formats contains the writer of each format. A new one is one line here.
@@ -155,7 +155,7 @@ func (r *Report) available() float64 {
 	ticks := max(1, int(math.Round(r.Job.DeadlineS/r.Market.TickS)))
 	up := 0
 	for k := range ticks {
-		if slices.ContainsFunc(r.Market.Zones, func(z Zone) bool { return z.Up[(r.From+k)%len(z.Up)] }) {
+		if slices.ContainsFunc(r.Market.Zones, func(z zone) bool { return z.Up[(r.From+k)%len(z.Up)] }) {
 			up++
 		}
 	}

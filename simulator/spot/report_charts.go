@@ -52,7 +52,7 @@ func (r *Report) lines() []page.Series {
 func hours(seconds float64) float64 { return seconds / 3600 }
 
 // points returns the points that a period adds to a line of work at level y.
-func points(s Stretch, y float64) []page.Point {
+func points(s stretch, y float64) []page.Point {
 	return []page.Point{{X: hours(s.FromS), Y: y}, {X: hours(math.Min(s.ReadyS, s.ToS)), Y: y}, {X: hours(s.ToS), Y: hours(s.DoneS)}}
 }
 
@@ -60,7 +60,7 @@ func points(s Stretch, y float64) []page.Point {
 var gap = page.Point{X: math.NaN(), Y: math.NaN()}
 
 // machineLines returns the progress of an outcome, one line for each machine.
-func machineLines(o Outcome) []page.Series {
+func machineLines(o outcome) []page.Series {
 	out := []page.Series{{Name: "on spot capacity", Class: spotColor, Pieces: true}, {Name: "on demand", Class: demandColor, Pieces: true}, {Name: "waiting", Class: waitColor, Pieces: true}}
 	of := map[capacity.Machine]int{capacity.Spot: 0, capacity.OnDemand: 1, capacity.None: 2}
 	y := 0.0

@@ -18,8 +18,8 @@ const givesUp = 20
 // MostTicks is the maximum number of ticks until the deadline.
 const MostTicks = 2e6
 
-// Outcome is the result of a job. Costs and seconds on machines include changeovers.
-type Outcome struct {
+// outcome is the result of a job. Costs and seconds on machines include changeovers.
+type outcome struct {
 	USD       float64
 	ElapsedS  float64 // from start to end
 	DoneS     float64 // completed work: all of it, unless the run ended at 20 times the deadline
@@ -32,34 +32,34 @@ type Outcome struct {
 	Starts      int     // of machines
 	Taken       int     // machines taken away
 	Missed      bool
-	Timeline    []Stretch
+	Timeline    []stretch
 }
 
 // Finished reports whether all work was done, in time or late.
-func (o *Outcome) Finished() bool { return !math.IsInf(o.ElapsedS, 1) }
+func (o *outcome) Finished() bool { return !math.IsInf(o.ElapsedS, 1) }
 
-// Stretch is a period on one machine or on none, in seconds from the start.
-type Stretch struct {
+// stretch is a period on one machine or on none, in seconds from the start.
+type stretch struct {
 	FromS, ToS float64
 	ReadyS     float64 // start of the work, after ToS if the machine was lost before; FromS without a machine
 	On         capacity.Choice
 	DoneS      float64 // at the end of the period
 }
 
-// Run runs a job on a market from a tick ≥ 0 on; after its last tick the market repeats. The policy chooses at each
+// run runs a job on a market from a tick ≥ 0 on; after its last tick the market repeats. The policy chooses at each
 // tick. A machine may be taken away at the end of a tick; work done on it is kept. ElapsedS is +Inf if the job is not
 // finished after 20 times its deadline. It returns an error for an invalid choice of the policy. O(ticks of the run ×
 // zones).
-func Run(p capacity.Policy, j capacity.Job, m Market, from int) (Outcome, error) {
+func run(p capacity.Policy, j capacity.Job, m Market, from int) (outcome, error) {
 	if err := check(j, m, from); err != nil {
-		return Outcome{}, fmt.Errorf("run a job on spot capacity: %w", err)
+		return outcome{}, fmt.Errorf("run a job on spot capacity: %w", err)
 	}
 	r := runner{State: capacity.State{Job: j, TickS: m.TickS, Up: make([]bool, len(m.Zones)), UpS: make([]float64, len(m.Zones)), Seen: make([][]bool, len(m.Zones))}}
 	for k := from; ; k++ {
 		r.see(m, k)
 		next := p(r.State)
 		if err := r.refuse(next); err != nil {
-			return Outcome{}, fmt.Errorf("run a job on spot capacity, at %.0f s: %w", r.NowS, err)
+			return outcome{}, fmt.Errorf("run a job on spot capacity, at %.0f s: %w", r.NowS, err)
 		}
 		r.step(next)
 		if r.DoneS >= j.WorkS*(1-slack) {
@@ -77,7 +77,7 @@ func Run(p capacity.Policy, j capacity.Job, m Market, from int) (Outcome, error)
 // runner is a job in progress.
 type runner struct {
 	capacity.State
-	out    Outcome
+	out    outcome
 	beganS float64 // work done when the machine was started
 }
 
@@ -159,7 +159,7 @@ func (r *runner) step(next capacity.Choice) {
 		if begins {
 			ready = r.ReadyS
 		}
-		r.out.Timeline = append(r.out.Timeline, Stretch{FromS: r.NowS, ReadyS: ready, On: next})
+		r.out.Timeline = append(r.out.Timeline, stretch{FromS: r.NowS, ReadyS: ready, On: next})
 	}
 	r.On = next
 	length, worked := r.TickS, 0.0

@@ -40,13 +40,13 @@ type Sweep struct {
 	Progress func(done, total int) // may be nil
 }
 
-// Ran is a completed job.
-type Ran struct {
+// ran is a completed job.
+type ran struct {
 	Slack   float64
 	Case    string
 	Policy  string
 	Seed    uint64
-	Outcome Outcome
+	Outcome outcome
 	// Costs on demand alone and of the optimum, USD.
 	Alone, Optimum float64
 
@@ -66,12 +66,12 @@ var metrics = []experiment.Metric{
 
 // Compare runs every policy on every case with every deadline. When ctx is cancelled, the results of the completed
 // deadlines are returned with its error.
-func (s *Sweep) Compare(ctx context.Context) (*experiment.Comparison, []Ran, error) {
+func (s *Sweep) Compare(ctx context.Context) (*experiment.Comparison, []ran, error) {
 	if len(s.Cases) == 0 || len(s.Slacks) == 0 {
 		return nil, nil, errors.New("compare on spot capacity: no case, or no deadline")
 	}
 	var each []*experiment.Comparison
-	var all [][]Ran
+	var all [][]ran
 	var broken error
 	for i, slack := range s.Slacks {
 		c, ran, err := s.deadline(ctx, i, slack)
@@ -100,13 +100,13 @@ func (s *Sweep) Compare(ctx context.Context) (*experiment.Comparison, []Ran, err
 }
 
 // deadline compares the policies for one deadline. The optimum of a case is computed once.
-func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment.Comparison, []Ran, error) {
+func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment.Comparison, []ran, error) {
 	j := s.Job
 	j.DeadlineS = slack * j.WorkS
 	if !j.Feasible() {
 		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
 	}
-	least := make([]*Outcome, len(s.Cases)) // set by the trials of a case, which run one after another
+	least := make([]*outcome, len(s.Cases)) // set by the trials of a case, which run one after another
 	cases := make([]experiment.Case, len(s.Cases))
 	for k := range s.Cases {
 		cases[k] = experiment.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
@@ -118,35 +118,35 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	if s.Progress != nil {
 		o.Progress = func(done, _ int) { s.Progress(i*len(s.Cases)+done, len(s.Slacks)*len(s.Cases)) }
 	}
-	c, ran, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, Ran, error) {
+	c, ran, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, ran, error) {
 		one := &s.Cases[k]
 		if least[k] == nil {
-			best, err := Optimum(j, one.Market, one.From)
+			best, err := hindsight(j, one.Market, one.From)
 			if err != nil {
-				return nil, Ran{}, err
+				return nil, ran{}, err
 			}
 			best.Timeline = nil
 			least[k] = &best
 		}
 		method, err := Find(policy)
 		if err != nil {
-			return nil, Ran{}, err
+			return nil, ran{}, err
 		}
 		got := *least[k]
 		if method.Name != "optimum" {
 			if got, err = method.Run(j, one.Market, one.From, one.Seed); err != nil {
-				return nil, Ran{}, err
+				return nil, ran{}, err
 			}
 		}
 		got.Timeline = nil
-		r := Ran{slack, one.name(), policy, one.Seed, got, j.AloneUSD(), least[k].USD, one.Group}
+		r := ran{slack, one.name(), policy, one.Seed, got, j.AloneUSD(), least[k].USD, one.Group}
 		return r.values(j), r, nil
 	})
 	return c, slices.Concat(ran...), err
 }
 
 // values returns the numbers of the job by metric.
-func (r *Ran) values(j capacity.Job) map[string]float64 {
+func (r *ran) values(j capacity.Job) map[string]float64 {
 	missed := 0.0
 	if r.Outcome.Missed {
 		missed = 1
@@ -156,7 +156,7 @@ func (r *Ran) values(j capacity.Job) map[string]float64 {
 }
 
 // WriteJobs writes every completed job as CSV.
-func WriteJobs(w io.Writer, ran []Ran) error {
+func WriteJobs(w io.Writer, ran []ran) error {
 	f := func(v float64) string { return page.CSVCell(v, -1) }
 	head := "deadline_by_work,case,policy,seed,cost_usd,on_demand_cost_usd,optimum_cost_usd,spot_s,on_demand_s,wait_s,elapsed_s,starts,taken_away,missed"
 	rows := [][]string{strings.Split(head, ",")}

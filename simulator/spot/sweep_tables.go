@@ -12,7 +12,7 @@ import (
 
 // tables returns the cost by deadline, and the share of the gap between greedy and the optimum that each policy
 // closes.
-func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.Table {
+func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.Table {
 	head := []string{"policy"}
 	for _, slack := range s.Slacks[:len(each)] {
 		head = append(head, fmt.Sprintf("%.4g", slack))
@@ -60,7 +60,7 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.
 }
 
 // closed returns (greedy − policy) / (greedy − optimum) of the mean costs, with an interval.
-func (s *Sweep) closed(ran []Ran, policy int) string {
+func (s *Sweep) closed(ran []ran, policy int) string {
 	greedy := slices.Index(s.Policies, "greedy")
 	at := map[uint64]int{}
 	var above, gap []float64 // sums by group
@@ -74,17 +74,17 @@ func (s *Sweep) closed(ran []Ran, policy int) string {
 		above[g] += r[greedy].Outcome.USD - r[policy].Outcome.USD
 		gap[g] += r[greedy].Outcome.USD - r[greedy].Optimum
 	}
-	share, lo, hi := Ratio(above, gap)
+	share, lo, hi := ratio(above, gap)
 	if math.IsNaN(share) {
 		return "no gap"
 	}
 	return percents(share, lo, hi)
 }
 
-// Ratio returns the ratio of the sums of a and b, with the 95 % interval of the percentile bootstrap over indices
+// ratio returns the ratio of the sums of a and b, with the 95 % interval of the percentile bootstrap over indices
 // (4000 resamples, always the same). NaN if the sum of b is not positive; the interval is NaN with fewer than two
 // indices. O(resamples × len(a)).
-func Ratio(a, b []float64) (ratio, lo, hi float64) {
+func ratio(a, b []float64) (ratio, lo, hi float64) {
 	of := func(pick func(i int) int) float64 {
 		var x, y float64
 		for i := range a {

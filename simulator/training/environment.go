@@ -209,17 +209,17 @@ func (e *Environment) choices() []resources.Allocation {
 func (e *Environment) UndominatedCandidates() []resources.Allocation {
 	var out []resources.Allocation
 	for _, w := range e.board {
-		if !Dominated(w, e.board) {
+		if !dominated(w, e.board) {
 			out = append(out, w.Allocation)
 		}
 	}
 	return out
 }
 
-// Dominated reports whether the performance model rules out an allocation: another keeps the SLA with 95 % probability
+// dominated reports whether the performance model rules out an allocation: another keeps the SLA with 95 % probability
 // and this one does not, or another is better by a tenth in both cost and time at no lower probability of keeping the
 // SLA.
-func Dominated(w perf.AllocationOutlook, by []perf.AllocationOutlook) bool {
+func dominated(w perf.AllocationOutlook, by []perf.AllocationOutlook) bool {
 	for _, o := range by {
 		if o.Chance >= feasibleProbability && w.Chance < feasibleProbability {
 			return true
@@ -250,7 +250,7 @@ func (e *Environment) observe() morl.Observation {
 		e.mask[a] = e.edits < e.options.Edits && e.scenario.Workload.UnitSeconds(to) > 0
 		elsewhere = elsewhere || e.mask[a]
 	}
-	e.mask[e.space.Stay()] = !elsewhere || e.proposal.Allocation.SameShape(e.run.Current) || !Dominated(e.proposal, e.board)
+	e.mask[e.space.Stay()] = !elsewhere || e.proposal.Allocation.SameShape(e.run.Current) || !dominated(e.proposal, e.board)
 	return morl.Observation{State: e.state[:], Mask: e.mask}
 }
 

@@ -25,7 +25,7 @@ type BaselineComparison struct {
 }
 
 // CompareWithBaseline returns the table in the order of the trials; user and oracle themselves are omitted.
-func CompareWithBaseline(trials []*Trial) []BaselineComparison {
+func CompareWithBaseline(trials []*jobTrial) []BaselineComparison {
 	var rows []BaselineComparison
 	for _, t := range trials {
 		if t.Policy == "user" || t.Policy == "oracle" || !t.Truth.Own.Feasible {
@@ -50,7 +50,7 @@ func CompareWithBaseline(trials []*Trial) []BaselineComparison {
 }
 
 // add counts a trial; the shares are sums until all trials are counted.
-func (r *BaselineComparison) add(t *Trial) {
+func (r *BaselineComparison) add(t *jobTrial) {
 	o, own := t.Outcome, &t.Truth.Own
 	r.Jobs++
 	r.Restarts += float64(o.Restarts)

@@ -30,16 +30,16 @@ type Bench struct {
 	Evaluate experiment.Options
 }
 
-// Trial is the run of one job under one policy.
-type Trial struct {
+// jobTrial is the run of one job under one policy.
+type jobTrial struct {
 	Policy   string
 	Seed     uint64
 	Job      int // index within the seed, from 0
 	Prefer   string
 	Scenario *training.Scenario `cells:"-"`
-	Truth    *Truth
-	Oracle   FixedRun
-	Outcome  *Outcome
+	Truth    *jobTruth
+	Oracle   fixedRun
+	Outcome  *outcome
 	Regret   regret
 	floor    float64 `cells:"-"` // contained in Values
 	Values   map[string]float64
@@ -51,13 +51,13 @@ type benchCase struct {
 	number int
 	prefer string
 	job    Job
-	truth  func() *Truth
+	truth  func() *jobTruth
 }
 
 // Run runs the benchmark. Trials are ordered by policy, seed, job, preference; trials that were not run are omitted.
 // Errors are those of experiment.run: when the context is cancelled, the complete part is returned with its error.
-func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, error) {
-	arms := make(map[string]Arm)
+func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*jobTrial, error) {
+	arms := make(map[string]policyArm)
 	for _, name := range b.Policies {
 		arm, err := Lookup(name, b.Agents)
 		if err != nil {
@@ -72,14 +72,14 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 	o := b.Evaluate
 	o.Engine, o.Metrics = "training", metrics(b.Prefer)
 	o.Notes = append(slices.Clone(o.Notes), notes...)
-	comparison, done, err := experiment.Run(ctx, b.Policies, experimentCases(list), o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
+	comparison, done, err := experiment.Run(ctx, b.Policies, experimentCases(list), o, func(_ context.Context, policy string, k int) (map[string]float64, *jobTrial, error) {
 		t, err := list[k].try(policy, arms[policy], b.Options)
 		if err != nil {
 			return nil, nil, err
 		}
 		return t.Values, t, nil
 	})
-	var trials []*Trial
+	var trials []*jobTrial
 	for i := range b.Policies {
 		for k, of := range done {
 			if of != nil {
@@ -110,7 +110,7 @@ func (b *Bench) cases() ([]benchCase, error) {
 		}
 		for n := range jobs {
 			noise := seed*1_000_003 + uint64(n)
-			truth := sync.OnceValue(func() *Truth { return search(&jobs[n], noise) })
+			truth := sync.OnceValue(func() *jobTruth { return search(&jobs[n], noise) })
 			for _, text := range b.Prefer {
 				p, err := plan.ParsePreference(text)
 				if err != nil {
@@ -124,14 +124,14 @@ func (b *Bench) cases() ([]benchCase, error) {
 }
 
 // try runs the case under one arm.
-func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
+func (c *benchCase) try(policy string, arm policyArm, o Options) (*jobTrial, error) {
 	truth := c.truth()
 	out, err := arm.Run(c.job, truth, o)
 	if err != nil {
 		return nil, err
 	}
 	oracle, _ := truth.Oracle(c.job.Prefer)
-	t := &Trial{Policy: policy, Seed: c.seed, Job: c.number, Prefer: c.prefer, Scenario: c.job.Scenario, Truth: truth,
+	t := &jobTrial{Policy: policy, Seed: c.seed, Job: c.number, Prefer: c.prefer, Scenario: c.job.Scenario, Truth: truth,
 		Oracle: oracle, Outcome: out, Regret: truth.Regret(c.job.Prefer, out), floor: truth.MinRegret(c.job.Prefer)}
 	t.Values = t.values()
 	return t, nil
@@ -182,7 +182,7 @@ var notes = []string{
 }
 
 // values returns the numbers of the trial by metric; NaN where a metric does not apply.
-func (t *Trial) values() map[string]float64 {
+func (t *jobTrial) values() map[string]float64 {
 	out, spec, own, nan := t.Outcome, t.Scenario.Spec, &t.Truth.Own, math.NaN()
 	where := func(applies bool, v float64) float64 {
 		if !applies {
@@ -219,7 +219,7 @@ func (t *Trial) values() map[string]float64 {
 }
 
 // WriteTrials writes one CSV row per trial; unknown numbers are empty.
-func WriteTrials(w io.Writer, trials []*Trial) error {
+func WriteTrials(w io.Writer, trials []*jobTrial) error {
 	number := func(v float64) string { return page.CSVCell(v, 6) }
 	limit := func(v float64) string {
 		if v <= 0 {

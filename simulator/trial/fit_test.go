@@ -33,7 +33,7 @@ func fitJob(j *RecurringJob) (*RecurringJob, misfitted, error) {
 	for _, b := range j.Batches {
 		var points [][2]float64
 		for _, w := range j.Limits {
-			seconds, watts := measured.epoch(Setting{b, w})
+			seconds, watts := measured.epoch(jobSetting{b, w})
 			points = append(points, [2]float64{math.Log(seconds), math.Log(watts)})
 		}
 		f.points = append(f.points, points)

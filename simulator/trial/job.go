@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Setting is the choice of one recurrence.
-type Setting struct {
+// jobSetting is the choice of one recurrence.
+type jobSetting struct {
 	Batch int     `json:"batch"`
 	Watts float64 `json:"watts"` // the GPU's power limit
 }
@@ -20,7 +20,7 @@ type RecurringJob struct {
 	Limits  []float64
 	// Default is the user's choice without a policy: the batch size of the model's authors and the highest power
 	// limit.
-	Default Setting
+	Default jobSetting
 	// MaxEpochs is the number of epochs after which a run that has not reached the target stops: the longest measured
 	// run.
 	MaxEpochs float64
@@ -31,7 +31,7 @@ type RecurringJob struct {
 // truth is the actual behaviour of a job on one GPU.
 type truth interface {
 	// epoch returns the seconds and the mean power in W of an epoch.
-	epoch(Setting) (seconds, watts float64)
+	epoch(jobSetting) (seconds, watts float64)
 	// draw returns the number of epochs until one run reaches the target, NaN if it never does.
 	draw(batch int, rng *rand.Rand) float64
 	// mean returns the mean number of epochs, NaN if some runs never reach the target.
@@ -42,11 +42,11 @@ type truth interface {
 func (j *RecurringJob) Name() string { return j.Dataset + "/" + j.Network + " on " + j.GPU }
 
 // Settings returns every batch size at every power limit, in ascending order.
-func (j *RecurringJob) Settings() []Setting {
-	var out []Setting
+func (j *RecurringJob) Settings() []jobSetting {
+	var out []jobSetting
 	for _, b := range j.Batches {
 		for _, w := range j.Limits {
-			out = append(out, Setting{b, w})
+			out = append(out, jobSetting{b, w})
 		}
 	}
 	return out
@@ -56,13 +56,13 @@ func (j *RecurringJob) Settings() []Setting {
 func (j *RecurringJob) PublishedRecurrences() int { return 2 * len(j.Batches) * len(j.Limits) }
 
 // Epoch returns the seconds and joules of an epoch.
-func (j *RecurringJob) Epoch(s Setting) (seconds, joules float64) {
+func (j *RecurringJob) Epoch(s jobSetting) (seconds, joules float64) {
 	seconds, watts := j.truth.epoch(s)
 	return seconds, seconds * watts
 }
 
 // Expected returns the mean seconds and joules of a run to the target, NaN if some runs never reach it.
-func (j *RecurringJob) Expected(s Setting) (seconds, joules float64) {
+func (j *RecurringJob) Expected(s jobSetting) (seconds, joules float64) {
 	seconds, joules = j.Epoch(s)
 	n := j.truth.mean(s.Batch)
 	return n * seconds, n * joules
@@ -76,7 +76,7 @@ func (j *RecurringJob) Cost(eta, seconds, joules float64) float64 {
 
 // Optimum returns the setting with the lowest expected cost, by exhaustive search over the settings that always reach
 // the target.
-func (j *RecurringJob) Optimum(eta float64) Setting {
+func (j *RecurringJob) Optimum(eta float64) jobSetting {
 	best, least := j.Default, math.Inf(1)
 	for _, s := range j.Settings() {
 		if c := j.ExpectedCost(eta, s); c < least {
@@ -108,7 +108,7 @@ func (j *RecurringJob) Run(batch int, first []stretch, watts, eta, threshold flo
 	}
 	var r recurringRun
 	for _, s := range append(slices.Clone(first), stretch{watts, math.Inf(1)}) {
-		perEpoch, power := j.truth.epoch(Setting{batch, s.Watts})
+		perEpoch, power := j.truth.epoch(jobSetting{batch, s.Watts})
 		seconds := min(s.Seconds, left*perEpoch)
 		afford := (threshold - j.Cost(eta, r.Seconds, r.Joules)) / j.Cost(eta, 1, power)
 		if stop := afford <= seconds; stop {
@@ -127,7 +127,7 @@ func (j *RecurringJob) Run(batch int, first []stretch, watts, eta, threshold flo
 }
 
 // ExpectedCost returns the cost of the expected run, NaN if some runs never reach the target.
-func (j *RecurringJob) ExpectedCost(eta float64, s Setting) float64 {
+func (j *RecurringJob) ExpectedCost(eta float64, s jobSetting) float64 {
 	seconds, joules := j.Expected(s)
 	return j.Cost(eta, seconds, joules)
 }

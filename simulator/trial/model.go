@@ -60,7 +60,7 @@ func (m *model) at(batch int) *perBatch {
 }
 
 // epoch implements truth; NaN for an unknown batch size or a limit that is not positive.
-func (m *model) epoch(s Setting) (seconds, watts float64) {
+func (m *model) epoch(s jobSetting) (seconds, watts float64) {
 	b := m.at(s.Batch)
 	if b == nil || !(s.Watts > 0) {
 		return math.NaN(), math.NaN()

@@ -24,12 +24,12 @@ type modelsFile struct {
 
 // fittedJob is one job of models.json.
 type fittedJob struct {
-	Dataset   string    `json:"dataset"`
-	Network   string    `json:"network"`
-	GPU       string    `json:"gpu"`
-	Limits    []float64 `json:"limits_watts"`
-	Default   Setting   `json:"default"`
-	MaxEpochs float64   `json:"max_epochs"`
+	Dataset   string     `json:"dataset"`
+	Network   string     `json:"network"`
+	GPU       string     `json:"gpu"`
+	Limits    []float64  `json:"limits_watts"`
+	Default   jobSetting `json:"default"`
+	MaxEpochs float64    `json:"max_epochs"`
 	model
 }
 

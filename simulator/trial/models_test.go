@@ -75,7 +75,7 @@ func TestModels(t *testing.T) {
 func TestFitRecovers(t *testing.T) {
 	j := *fitted(t)[1]
 	truth := j.truth.(*model)
-	made := &table{map[int][]float64{}, map[Setting][2]float64{}}
+	made := &table{map[int][]float64{}, map[jobSetting][2]float64{}}
 	for _, s := range j.Settings() {
 		seconds, watts := truth.epoch(s)
 		made.power[s] = [2]float64{seconds, watts}
@@ -101,7 +101,7 @@ func TestModelShape(t *testing.T) {
 		for _, b := range j.Batches {
 			lastS, lastW := math.Inf(1), 0.0
 			for _, w := range j.Limits {
-				seconds, watts := j.truth.epoch(Setting{b, w})
+				seconds, watts := j.truth.epoch(jobSetting{b, w})
 				if seconds > lastS || watts < lastW || watts > j.truth.(*model).at(b).Watts {
 					t.Errorf("%s at batch %d and %g W: %g s at %g W after %g s at %g W", j.Name(), b, w, seconds, watts, lastS, lastW)
 				}

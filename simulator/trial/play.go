@@ -25,7 +25,7 @@ type recurringOutcome struct {
 	Runs int
 	// Settled is the setting with which the policy would continue. Its expectation is NaN if some runs with it never
 	// reach the target.
-	Settled Setting
+	Settled jobSetting
 	// Needed is the number of recurrences from which on the expected cost of the policy's settled choice stayed within
 	// Near of the optimum, relative to the cost of the default; -1 if it was not within Near at the end.
 	Needed int
@@ -75,7 +75,7 @@ func recur(j *RecurringJob, player settingPlayer, eta float64, rng *rand.Rand, o
 	for try := range 2 * mostTries {
 		a := player.Next(try > 0)
 		if try >= mostTries {
-			a = attempt{Setting: j.Default, Threshold: math.Inf(1)}
+			a = attempt{jobSetting: j.Default, Threshold: math.Inf(1)}
 		}
 		r := j.Run(a.Batch, a.Profile, a.Watts, eta, a.Threshold, rng)
 		out.Runs++

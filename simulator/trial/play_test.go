@@ -100,7 +100,7 @@ func TestComparison(t *testing.T) {
 // TestPlainPolicies checks that the default costs its expectation and the oracle the optimum.
 func TestPlainPolicies(t *testing.T) {
 	for _, j := range fitted(t) {
-		for name, s := range map[string]Setting{"default": j.Default, "oracle": j.Optimum(1)} {
+		for name, s := range map[string]jobSetting{"default": j.Default, "oracle": j.Optimum(1)} {
 			o, err := playJob(j, policies[name], recurringOptions{Eta: 1, Recurrences: 400, Seed: 3})
 			if err != nil {
 				t.Fatal(err)
@@ -145,9 +145,9 @@ func TestSameSeedSameBytes(t *testing.T) {
 
 // TestRun has known answers for a job of 10 epochs of 100 s at 200 W, and of 200 s at 90 W under a limit of 100 W.
 func TestRun(t *testing.T) {
-	j := &RecurringJob{Batches: []int{8, 16}, Limits: []float64{100, 250}, Default: Setting{8, 250}, MaxEpochs: 40, truth: &table{
+	j := &RecurringJob{Batches: []int{8, 16}, Limits: []float64{100, 250}, Default: jobSetting{8, 250}, MaxEpochs: 40, truth: &table{
 		epochs: map[int][]float64{8: {10}, 16: {math.NaN()}},
-		power:  map[Setting][2]float64{{8, 100}: {200, 90}, {8, 250}: {100, 200}, {16, 100}: {200, 90}, {16, 250}: {100, 200}},
+		power:  map[jobSetting][2]float64{{8, 100}: {200, 90}, {8, 250}: {100, 200}, {16, 100}: {200, 90}, {16, 250}: {100, 200}},
 	}}
 	for name, c := range map[string]struct {
 		batch          int
@@ -172,10 +172,10 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
-	if s, e := j.Expected(Setting{8, 100}); s != 2000 || e != 180_000 || j.Optimum(1) != (Setting{8, 100}) || j.Optimum(0) != (Setting{8, 250}) {
+	if s, e := j.Expected(jobSetting{8, 100}); s != 2000 || e != 180_000 || j.Optimum(1) != (jobSetting{8, 100}) || j.Optimum(0) != (jobSetting{8, 250}) {
 		t.Errorf("expected %g s and %g J, optima %v and %v", s, e, j.Optimum(1), j.Optimum(0))
 	}
-	if _, e := j.Expected(Setting{16, 100}); !math.IsNaN(e) {
+	if _, e := j.Expected(jobSetting{16, 100}); !math.IsNaN(e) {
 		t.Errorf("%g J expected of what never reaches the target", e)
 	}
 }
@@ -220,7 +220,7 @@ func TestProfiling(t *testing.T) {
 		known     int
 	}{{7, 12, 2}, {4, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
 		stretches, watts := p.profile(batch)
-		p.recordRun(attempt{Setting: Setting{batch, watts}, Profile: stretches}, recurringRun{Seconds: c.seconds})
+		p.recordRun(attempt{jobSetting: jobSetting{batch, watts}, Profile: stretches}, recurringRun{Seconds: c.seconds})
 		known := 0
 		for _, m := range p.known[batch] {
 			if m.seconds > 0 {
@@ -231,9 +231,9 @@ func TestProfiling(t *testing.T) {
 			t.Errorf("run %d measured %v, %d limits are known after %g s; want %d stretches and %d known", run+1, stretches, known, c.seconds, c.stretches, c.known)
 		}
 	}
-	got := j.ExpectedCost(1, Setting{batch, j.Limits[p.best(batch)]})
+	got := j.ExpectedCost(1, jobSetting{batch, j.Limits[p.best(batch)]})
 	for _, w := range j.Limits {
-		if least := j.ExpectedCost(1, Setting{batch, w}); got > 1.03*least {
+		if least := j.ExpectedCost(1, jobSetting{batch, w}); got > 1.03*least {
 			t.Errorf("settled on %g W, which costs %.1f %% more than %g W", j.Limits[p.best(batch)], percent(got, least), w)
 		}
 	}

@@ -17,12 +17,12 @@ type settingPlayer interface {
 	// Observe records the result of an attempt and its cost.
 	Observe(a attempt, r recurringRun, cost float64)
 	// Settled returns the choice of the policy without further exploration.
-	Settled() Setting
+	Settled() jobSetting
 }
 
 // attempt is the decision on one run.
 type attempt struct {
-	Setting
+	jobSetting
 	Profile   []stretch // power limits to measure first
 	Threshold float64   // cost at which the run is stopped, +Inf: never
 }
@@ -57,18 +57,20 @@ var policies = map[string]policy{
 }
 
 // fixedSetting always chooses the same setting.
-type fixedSetting struct{ Setting }
+type fixedSetting struct{ jobSetting }
 
-func (f fixedSetting) Next(bool) attempt                      { return attempt{Setting: f.Setting, Threshold: math.Inf(1)} }
+func (f fixedSetting) Next(bool) attempt {
+	return attempt{jobSetting: f.jobSetting, Threshold: math.Inf(1)}
+}
 func (f fixedSetting) Observe(attempt, recurringRun, float64) {}
-func (f fixedSetting) Settled() Setting                       { return f.Setting }
+func (f fixedSetting) Settled() jobSetting                    { return f.jobSetting }
 
 // settingSearch tries every setting once, skips batch sizes that failed, and then keeps the cheapest setting.
 type settingSearch struct {
 	job    *RecurringJob
-	order  []Setting
+	order  []jobSetting
 	failed map[int]bool
-	best   Setting
+	best   jobSetting
 	least  float64
 }
 
@@ -85,7 +87,7 @@ func newSearch(j *RecurringJob, rng *rand.Rand) *settingSearch {
 	// From the default outwards: batch sizes by distance, power limits from the highest down.
 	for _, i := range indicesByDistance(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
 		for k := range j.Limits {
-			s.order = append(s.order, Setting{j.Batches[i], j.Limits[len(j.Limits)-1-k]})
+			s.order = append(s.order, jobSetting{j.Batches[i], j.Limits[len(j.Limits)-1-k]})
 		}
 	}
 	return s
@@ -94,7 +96,7 @@ func newSearch(j *RecurringJob, rng *rand.Rand) *settingSearch {
 // Next returns the next untried setting. After a failure in the same recurrence, and when all are tried, it returns
 // the best known one.
 func (s *settingSearch) Next(retry bool) attempt {
-	a := attempt{Setting: s.best, Threshold: math.Inf(1)}
+	a := attempt{jobSetting: s.best, Threshold: math.Inf(1)}
 	if retry && !math.IsInf(s.least, 1) {
 		return a
 	}
@@ -102,7 +104,7 @@ func (s *settingSearch) Next(retry bool) attempt {
 		next := s.order[0]
 		s.order = s.order[1:]
 		if !s.failed[next.Batch] {
-			a.Setting = next
+			a.jobSetting = next
 			break
 		}
 	}
@@ -115,11 +117,11 @@ func (s *settingSearch) Observe(a attempt, r recurringRun, cost float64) {
 	case !r.Reached:
 		s.failed[a.Batch] = true
 	case cost < s.least:
-		s.best, s.least = a.Setting, cost
+		s.best, s.least = a.jobSetting, cost
 	}
 }
 
-func (s *settingSearch) Settled() Setting { return s.best }
+func (s *settingSearch) Settled() jobSetting { return s.best }
 
 // banditPlayer chooses the batch size by a bandit and the power limit by measurements inside the run.
 type banditPlayer struct {
@@ -162,8 +164,8 @@ func (b *banditPlayer) Observe(a attempt, r recurringRun, cost float64) {
 }
 
 // Settled returns the best known batch size at its best known power limit.
-func (b *banditPlayer) Settled() Setting {
+func (b *banditPlayer) Settled() jobSetting {
 	arm, _ := b.bandit.Best()
 	batch := b.job.Batches[arm]
-	return Setting{batch, b.job.Limits[b.power.best(batch)]}
+	return jobSetting{batch, b.job.Limits[b.power.best(batch)]}
 }

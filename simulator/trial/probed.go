@@ -13,11 +13,11 @@ import (
 // choices.
 type probed struct {
 	planned
-	truth *Truth
+	truth *jobTruth
 }
 
 // runProbed runs a job with the strategy probed.
-func runProbed(job Job, t *Truth, o Options) (*Outcome, error) {
+func runProbed(job Job, t *jobTruth, o Options) (*outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
 }
 

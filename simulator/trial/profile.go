@@ -88,7 +88,7 @@ func (p *profiler) measure(batch, limit int, seconds float64) {
 	if !(seconds > 0) {
 		return
 	}
-	perEpoch, joules := p.job.Epoch(Setting{batch, p.job.Limits[limit]})
+	perEpoch, joules := p.job.Epoch(jobSetting{batch, p.job.Limits[limit]})
 	cost := p.job.Cost(p.eta, perEpoch, joules) * (1 + profileNoise*math.Sqrt(profileSeconds/seconds)*p.rng.NormFloat64())
 	m := &p.known[batch][limit]
 	m.cost += (cost - m.cost) * seconds / (m.seconds + seconds)

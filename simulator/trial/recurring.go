@@ -49,13 +49,13 @@ type Recurring struct {
 	Evaluate experiment.Options
 }
 
-// RecurringResult is the result of one policy on one recurring job with one seed. Energies and costs are expected values of
+// recurringResult is the result of one policy on one recurring job with one seed. Energies and costs are expected values of
 // one run, except those of Outcome.
-type RecurringResult struct {
+type recurringResult struct {
 	Policy  string
 	Seed    uint64
 	Job     *RecurringJob `cells:"-"`
-	Optimum Setting
+	Optimum jobSetting
 	Outcome recurringOutcome
 	eta     float64 `cells:"-"`
 	Values  map[string]float64
@@ -72,7 +72,7 @@ func CheckRecurring(name string) error {
 // Run runs the comparison. Outcomes are ordered by policy, seed, job; those not run are omitted. Errors are those of
 // experiment.run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
 // jobs × recurrences).
-func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*RecurringResult, error) {
+func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*recurringResult, error) {
 	for _, name := range r.Policies {
 		if err := CheckRecurring(name); err != nil {
 			return nil, nil, err
@@ -87,14 +87,14 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurri
 			cases = append(cases, experiment.Case{Name: fmt.Sprintf("%s, seed %d", j.Name(), seed), Seed: seed})
 		}
 	}
-	comparison, all, err := experiment.Run(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *RecurringResult, error) {
+	comparison, all, err := experiment.Run(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *recurringResult, error) {
 		t, err := r.play(policy, r.Jobs[k%len(r.Jobs)], cases[k].Seed)
 		if err != nil {
 			return nil, nil, err
 		}
 		return t.Values, t, nil
 	})
-	var done []*RecurringResult
+	var done []*recurringResult
 	for i := range r.Policies {
 		for k, of := range all {
 			if of != nil {
@@ -110,12 +110,12 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurri
 }
 
 // play simulates one job under one policy with one seed.
-func (r *Recurring) play(policy string, j *RecurringJob, seed uint64) (*RecurringResult, error) {
+func (r *Recurring) play(policy string, j *RecurringJob, seed uint64) (*recurringResult, error) {
 	out, err := playJob(j, policies[recurringArms[policy].policy], recurringOptions{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
 	if err != nil {
 		return nil, err
 	}
-	t := &RecurringResult{Policy: policy, Seed: seed, Job: j, Optimum: j.Optimum(r.Eta), Outcome: out, eta: r.Eta}
+	t := &recurringResult{Policy: policy, Seed: seed, Job: j, Optimum: j.Optimum(r.Eta), Outcome: out, eta: r.Eta}
 	t.Values = t.values()
 	return t, nil
 }
@@ -148,7 +148,7 @@ var recurringNotes = []string{
 }
 
 // values returns the numbers by metric; NaN where a setting may never reach the target.
-func (t *RecurringResult) values() map[string]float64 {
+func (t *recurringResult) values() map[string]float64 {
 	j, out := t.Job, &t.Outcome
 	n := len(out.JoulesAfter)
 	quarter := max(1, n/4)
@@ -184,7 +184,7 @@ const tableLegend = "Settings are batch size/power limit in W; settled: what mos
 	"after, last: recurrences until it stays within 3 points, of the median and of the worst seed, of as many as the last column says; >: it does not."
 
 // tables returns the results of each learning policy by job, over all seeds.
-func (r *Recurring) tables(all []*RecurringResult) []experiment.Table {
+func (r *Recurring) tables(all []*recurringResult) []experiment.Table {
 	var out []experiment.Table
 	for _, policy := range r.Policies {
 		if !recurringArms[policy].learns {
@@ -196,7 +196,7 @@ func (r *Recurring) tables(all []*RecurringResult) []experiment.Table {
 			t.Title += ". " + tableLegend
 		}
 		for _, j := range r.Jobs {
-			var of []*RecurringResult
+			var of []*recurringResult
 			for _, v := range all {
 				if v.Policy == policy && v.Job == j {
 					of = append(of, v)
@@ -212,9 +212,9 @@ func (r *Recurring) tables(all []*RecurringResult) []experiment.Table {
 }
 
 // jobLine returns the table row of one job over its seeds, at least one.
-func jobLine(of []*RecurringResult) []string {
+func jobLine(of []*recurringResult) []string {
 	j := of[0].Job
-	setting := func(s Setting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
+	setting := func(s jobSetting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
 	percent := func(v float64) string {
 		if math.IsNaN(v) {
 			return "–"
@@ -228,7 +228,7 @@ func jobLine(of []*RecurringResult) []string {
 		}
 		return sum / float64(len(of))
 	}
-	count := map[Setting]int{}
+	count := map[jobSetting]int{}
 	var needed []float64
 	off := math.Inf(-1)
 	for _, t := range of {
@@ -256,14 +256,14 @@ func jobLine(of []*RecurringResult) []string {
 
 // WriteRecurred writes one CSV row per policy, seed and job; unknown numbers are empty. Energies are in joules: those
 // of settings as expected for one run, joules and seconds of all recurrences.
-func WriteRecurred(w io.Writer, all []*RecurringResult) error {
+func WriteRecurred(w io.Writer, all []*recurringResult) error {
 	number := func(v float64) string { return page.CSVCell(v, 6) }
 	lines := [][]string{{"policy", "seed", "job", "gpu", "eta", "recurrences", "default_batch", "default_watts", "default_joules", "optimum_batch", "optimum_watts", "optimum_joules",
 		"settled_batch", "settled_watts", "settled_joules", "joules", "seconds", "runs", "energy_vs_user", "time_vs_user", "cost_vs_user", "settled_energy_vs_user", "gap_points", "needed"}}
 	for _, t := range all {
 		j, o := t.Job, &t.Outcome
 		line := []string{t.Policy, strconv.FormatUint(t.Seed, 10), j.Dataset + "/" + j.Network, j.GPU, number(t.eta), strconv.Itoa(len(o.JoulesAfter))}
-		for _, s := range []Setting{j.Default, t.Optimum, o.Settled} {
+		for _, s := range []jobSetting{j.Default, t.Optimum, o.Settled} {
 			_, joules := j.Expected(s)
 			line = append(line, strconv.Itoa(s.Batch), number(s.Watts), number(joules))
 		}

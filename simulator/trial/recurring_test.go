@@ -80,11 +80,11 @@ func TestRecurredValues(t *testing.T) {
 	for _, sum := range []float64{1, 3, 6, 10} {
 		out.JoulesAfter = append(out.JoulesAfter, sum*joules)
 	}
-	v := &RecurringResult{Job: j, Optimum: best, Outcome: out, eta: 1}
-	never := &RecurringResult{Job: j, Optimum: best, Outcome: out, eta: 1}
+	v := &recurringResult{Job: j, Optimum: best, Outcome: out, eta: 1}
+	never := &recurringResult{Job: j, Optimum: best, Outcome: out, eta: 1}
 	never.Outcome.Needed, never.Outcome.Settled = -1, j.Default
 	for name, c := range map[string]struct {
-		of   *RecurringResult
+		of   *recurringResult
 		want map[string]float64
 	}{
 		"at the optimum": {v, map[string]float64{"energy_vs_user": 1.5, "time_vs_user": -0.5, "cost_vs_user": 1.5, "settled_energy": least/joules - 1, "gap_points": 0, "near_optimum": 1, "recurrences": 3,
@@ -99,7 +99,7 @@ func TestRecurredValues(t *testing.T) {
 		}
 	}
 	v.Values, never.Values = v.values(), never.values()
-	if got, want := strings.Join(jobLine([]*RecurringResult{v, v, never}), " "), "cifar100 v100 1024/250 128/100 128/100"; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 3 >4 4") {
+	if got, want := strings.Join(jobLine([]*recurringResult{v, v, never}), " "), "cifar100 v100 1024/250 128/100 128/100"; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 3 >4 4") {
 		t.Errorf("the job's line is %q, want %q … 3 >4 4", got, want)
 	}
 }

@@ -75,11 +75,11 @@ func Load(dir string) ([]*RecurringJob, error) {
 // table is a truth made of measurements.
 type table struct {
 	epochs map[int][]float64 // by batch size: epochs to the target of each run, NaN if it was not reached
-	power  map[Setting][2]float64
+	power  map[jobSetting][2]float64
 }
 
 // epoch implements truth with the measured values; NaN for a setting that was not measured.
-func (t *table) epoch(s Setting) (seconds, watts float64) {
+func (t *table) epoch(s jobSetting) (seconds, watts float64) {
 	v, ok := t.power[s]
 	if !ok {
 		return math.NaN(), math.NaN()
@@ -112,7 +112,7 @@ func (k kind) is(r row) bool { return r[0] == k.dataset && r[1] == k.network && 
 // pairs of batch size and power limit, a complete part is used (dropHoles).
 func (k kind) job(gpu string, runs, power []row) (*RecurringJob, error) {
 	j := &RecurringJob{Dataset: k.dataset, Network: k.network, GPU: gpu}
-	t := &table{map[int][]float64{}, map[Setting][2]float64{}}
+	t := &table{map[int][]float64{}, map[jobSetting][2]float64{}}
 	for _, r := range runs {
 		batch, target, epoch, err := numbers3(r[2], r[4], r[5])
 		if err != nil {
@@ -140,7 +140,7 @@ func (k kind) job(gpu string, runs, power []row) (*RecurringJob, error) {
 		if len(t.epochs[int(batch)]) == 0 {
 			continue
 		}
-		t.power[Setting{int(batch), limit}] = [2]float64{seconds, watts}
+		t.power[jobSetting{int(batch), limit}] = [2]float64{seconds, watts}
 		j.Batches, j.Limits = append(j.Batches, int(batch)), append(j.Limits, limit)
 	}
 	slices.Sort(j.Batches)
@@ -148,7 +148,7 @@ func (k kind) job(gpu string, runs, power []row) (*RecurringJob, error) {
 	j.Batches, j.Limits = slices.Compact(j.Batches), slices.Compact(j.Limits)
 	j.dropHoles(t, k.batch)
 	if len(j.Limits) > 0 {
-		j.Default = Setting{k.batch, j.Limits[len(j.Limits)-1]}
+		j.Default = jobSetting{k.batch, j.Limits[len(j.Limits)-1]}
 	}
 	j.truth = t
 	return j, nil
@@ -168,7 +168,7 @@ func (j *RecurringJob) dropHoles(t *table, own int) {
 		for i, b := range j.Batches {
 			n := 0
 			for _, w := range j.Limits {
-				if _, ok := t.power[Setting{b, w}]; !ok {
+				if _, ok := t.power[jobSetting{b, w}]; !ok {
 					n++
 					holes[w]++
 				}

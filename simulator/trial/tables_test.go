@@ -102,7 +102,7 @@ func TestHoles(t *testing.T) {
 				t.Fatalf("%d jobs, %v", len(jobs), err)
 			}
 			j := jobs[0]
-			if got := fmt.Sprint(j.Batches, j.Limits); got != c.want || j.Default != (Setting{1024, j.Limits[len(j.Limits)-1]}) {
+			if got := fmt.Sprint(j.Batches, j.Limits); got != c.want || j.Default != (jobSetting{1024, j.Limits[len(j.Limits)-1]}) {
 				t.Errorf("%s, default %+v, want %s", got, j.Default, c.want)
 			}
 			if _, err := playJob(j, policies["smooth"], recurringOptions{Eta: 1, Seed: 1}); err != nil {

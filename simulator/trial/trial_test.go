@@ -24,7 +24,7 @@ var (
 	balanced = plan.Preference{Time: 1. / 3, Cost: 1. / 3, Resource: 1. / 3}
 )
 
-func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
+func mustRun(t *testing.T, arm string, j Job, o Options) (*outcome, *jobTruth) {
 	t.Helper()
 	a, err := Lookup(arm, nil)
 	if err != nil {
@@ -270,7 +270,7 @@ func TestInterruptionsArePaidAndTold(t *testing.T) {
 // Whether an interruption strikes is luck: the regret, its floor and the oracle are those without it, also if hindsight
 // knows an allocation that ends just before a long one.
 func TestInterruptionsAreNotRegretted(t *testing.T) {
-	regret := func(interruptions ...training.Interruption) (regret, float64, FixedRun) {
+	regret := func(interruptions ...training.Interruption) (regret, float64, fixedRun) {
 		s := with(func(s *training.Scenario) {
 			s.Noise, s.Baseline.GPUs, s.Interruptions = training.Noise{}, 2, interruptions
 		})

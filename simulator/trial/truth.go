@@ -9,8 +9,8 @@ import (
 	"trainopt/simulator/training"
 )
 
-// FixedRun is the result of one allocation kept from start to end, with the job's own noise and interruptions.
-type FixedRun struct {
+// fixedRun is the result of one allocation kept from start to end, with the job's own noise and interruptions.
+type fixedRun struct {
 	Allocation  resources.Allocation
 	Seconds     float64
 	USD         float64
@@ -24,11 +24,11 @@ type FixedRun struct {
 
 type spent struct{ seconds, usd float64 }
 
-// Truth is the result of an exhaustive search over the fixed allocations of a job, in hindsight. Every candidate runs
+// jobTruth is the result of an exhaustive search over the fixed allocations of a job, in hindsight. Every candidate runs
 // with the same noise as the planners, so that the reference contains neither search cost nor luck.
-type Truth struct {
+type jobTruth struct {
 	// Statics contains all allocations that can run, in the scenario's order.
-	Statics []FixedRun
+	Statics []fixedRun
 	// Feasible is true if at least one of them meets the SLA.
 	Feasible bool
 	// Reachable is true if a run that has to measure first can meet the SLA: it does one unit of work at the baseline,
@@ -37,9 +37,9 @@ type Truth struct {
 	// exit.
 	Reachable bool
 	// Own is the baseline, run without guard.
-	Own FixedRun
+	Own fixedRun
 
-	after []FixedRun `cells:"-"` // as Statics, with the first unit of work at the baseline
+	after []fixedRun `cells:"-"` // as Statics, with the first unit of work at the baseline
 
 	// Best contains the lowest seconds, USD and share of the limits, without interruptions, among the feasible
 	// allocations, or among all if none is.
@@ -47,9 +47,9 @@ type Truth struct {
 }
 
 // search runs every allocation of a scenario twice with one seed. O(candidates × units).
-func search(scenario *training.Scenario, seed uint64) *Truth {
+func search(scenario *training.Scenario, seed uint64) *jobTruth {
 	s := withMemory(scenario)
-	t := &Truth{Best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
+	t := &jobTruth{Best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
 	for _, a := range s.Candidates() {
 		o := static(s, a, seed)
 		t.Statics = append(t.Statics, o)
@@ -74,7 +74,7 @@ const allowance = 0.10
 
 // keeps reports whether the allocation meets the SLA with a share of the run spent on measurements and an exit with a
 // checkpoint.
-func (o *FixedRun) keeps(s *training.Scenario, share float64) bool {
+func (o *fixedRun) keeps(s *training.Scenario, share float64) bool {
 	exit := s.Restart + 1.5*max(1, s.Restart-s.Startup)
 	usd := exit / 3600 * float64(s.Rates.Hourly(o.Allocation))
 	t, c := s.Spec.TimeMax.Seconds(), s.Spec.CostMaxUSD
@@ -82,12 +82,12 @@ func (o *FixedRun) keeps(s *training.Scenario, share float64) bool {
 }
 
 // static runs the whole job at an allocation.
-func static(s *training.Scenario, a resources.Allocation, seed uint64) FixedRun {
+func static(s *training.Scenario, a resources.Allocation, seed uint64) fixedRun {
 	return finish(s, a, s.Start(seed), 0, spent{s.Startup, s.Startup / 3600 * float64(s.Rates.Hourly(a))})
 }
 
 // afterOne runs the first unit at the baseline and the rest at an allocation.
-func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) FixedRun {
+func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) fixedRun {
 	x := s.Start(seed)
 	per := x.Run(s.Baseline, 1)
 	begun := s.Startup + per[0]*x.Done
@@ -102,14 +102,14 @@ func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) FixedRu
 
 // finish completes an execution at an allocation and returns its result; done is the number of units completed before,
 // start what they and all starts take without interruptions.
-func finish(s *training.Scenario, a resources.Allocation, x *training.Execution, done float64, start spent) FixedRun {
+func finish(s *training.Scenario, a resources.Allocation, x *training.Execution, done float64, start spent) fixedRun {
 	per := x.Run(a, s.Units)
 	work := 0.0
 	for i, unit := range per {
 		work += unit * min(1, s.Units-done-float64(i)) // the last unit may be partial
 	}
 	hourly := float64(s.Rates.Hourly(a))
-	o := FixedRun{Allocation: a, Seconds: x.Elapsed, USD: x.SpentUSD, Joules: x.Joules, Resource: perf.ResourceShare(a, s.Limits),
+	o := fixedRun{Allocation: a, Seconds: x.Elapsed, USD: x.SpentUSD, Joules: x.Joules, Resource: perf.ResourceShare(a, s.Limits),
 		start: start, work: spent{work, work / 3600 * hourly}}
 	o.lost = spent{o.Seconds - start.seconds - o.work.seconds, o.USD - start.usd - o.work.usd}
 	over := func(value, limit float64) {
@@ -129,7 +129,7 @@ func finish(s *training.Scenario, a resources.Allocation, x *training.Execution,
 // objectives returns seconds, USD and share of the limits without what interruptions cost: they strike at random in
 // proportion to the running time, so that in expectation they lengthen every run alike; one draw of them is luck that
 // hindsight would exploit. The SLA is judged with them.
-func (o *FixedRun) objectives() [3]float64 {
+func (o *fixedRun) objectives() [3]float64 {
 	return [3]float64{o.Seconds - o.lost.seconds, o.USD - o.lost.usd, o.Resource}
 }
 
@@ -137,7 +137,7 @@ func (o *FixedRun) objectives() [3]float64 {
 // and share of the limits held, and xᵢ* the lowest value of each among the feasible fixed allocations. For a
 // preference of time or cost alone it is proportional to that objective. The definition is one of several: that of
 // plan.Select, with the lowest values of the truth instead of the predicted ones.
-func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
+func (t *jobTruth) Utility(p plan.Preference, x [3]float64) float64 {
 	sum, weights := 0.0, 0.0
 	for i, w := range [3]float64{p.Time, p.Cost, p.Resource} {
 		if w > 0 && t.Best[i] > 0 && !math.IsInf(t.Best[i], 0) {
@@ -151,7 +151,7 @@ func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
 // excess if none is feasible. ok is false if the job cannot run at all. A run that moves can still beat the oracle
 // where a limit binds: part of the work on four devices and part on five may just meet a deadline for which four are
 // too slow.
-func (t *Truth) Oracle(p plan.Preference) (best FixedRun, ok bool) {
+func (t *jobTruth) Oracle(p plan.Preference) (best fixedRun, ok bool) {
 	least := math.Inf(1)
 	for _, o := range t.Statics {
 		u := t.Utility(p, o.objectives())
@@ -167,7 +167,7 @@ func (t *Truth) Oracle(p plan.Preference) (best FixedRun, ok bool) {
 
 // MinRegret returns the regret of a run that does one unit of work at the baseline and then has perfect information: the
 // minimum cost of measuring first. NaN if the SLA cannot be met from there.
-func (t *Truth) MinRegret(p plan.Preference) float64 {
+func (t *jobTruth) MinRegret(p plan.Preference) float64 {
 	oracle, ok := t.Oracle(p)
 	least := math.NaN()
 	for _, o := range t.after {
@@ -196,7 +196,7 @@ type regret struct {
 // The pieces of the run are compared with the oracle's consumption for the same work: a piece of u units is charged
 // its seconds and USD minus u/units of the oracle's (start-up and interruptions are treated separately) and, for the
 // share of the limits, its fraction of the time multiplied by the difference of the shares.
-func (t *Truth) Regret(p plan.Preference, o *Outcome) regret {
+func (t *jobTruth) Regret(p plan.Preference, o *outcome) regret {
 	nan := math.NaN()
 	oracle, ok := t.Oracle(p)
 	if !ok || !t.Feasible || !o.Finished {

@@ -37,7 +37,7 @@ func BenchmarkReadTrace(b *testing.B) {
 	b.SetBytes(int64(text.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ReadTrace(bytes.NewReader(text.Bytes()), "f", ""); err != nil {
+		if _, err := readTrace(bytes.NewReader(text.Bytes()), "f", ""); err != nil {
 			b.Fatal(err)
 		}
 	}

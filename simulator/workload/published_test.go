@@ -128,7 +128,7 @@ func TestPublishedGavelTraceIsWrittenAsItWas(t *testing.T) {
 	if _, err := original.ReadFrom(r); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := ReadTrace(bytes.NewReader(original.Bytes()), "f", "")
+	tr, err := readTrace(bytes.NewReader(original.Bytes()), "f", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,32 +51,32 @@ const (
 	maxJobs    = 10_000_000
 )
 
-// ReadTrace reads jobs, plain or gzip. format is one of Formats, or "" to detect it from the contents. name is the
+// readTrace reads jobs, plain or gzip. format is one of Formats, or "" to detect it from the contents. name is the
 // file name, used in errors.
 //
 // For formats written by programs for simulators (gavel, gavel-msr, shockwave, jobs), the first invalid row is an
 // error with its line. Logs of real clusters contain errors: their invalid rows are omitted and counted by reason in
 // Dropped. Gavel's and Shockwave's formats require ascending arrivals; others are sorted, which is recorded in Notes.
-func ReadTrace(r io.Reader, name, format string) (*Trace, error) {
-	t, err := readTrace(r, format)
+func readTrace(r io.Reader, name, format string) (*Trace, error) {
+	t, err := parseTrace(r, format)
 	if err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	return t, nil
 }
 
-// LoadTrace reads the file at path; see ReadTrace.
+// LoadTrace reads the file at path; see readTrace.
 func LoadTrace(path, format string) (*Trace, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
 	defer f.Close()
-	return ReadTrace(f, path, format)
+	return readTrace(f, path, format)
 }
 
-// readTrace decompresses the input, detects the format and reads all rows.
-func readTrace(r io.Reader, format string) (*Trace, error) {
+// parseTrace decompresses the input, detects the format and reads all rows.
+func parseTrace(r io.Reader, format string) (*Trace, error) {
 	r, err := regular.Gunzip(r)
 	if err != nil {
 		return nil, err

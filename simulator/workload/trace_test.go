@@ -73,7 +73,7 @@ func TestEveryFormatIsToldAndRead(t *testing.T) {
 				"plain": text, "gzip": zipped(text), "CRLF": strings.ReplaceAll(text, "\n", "\r\n"), "BOM": "\ufeff" + text,
 				"no last newline": strings.TrimRight(text, "\n"), "blank lines": "\n" + text + "\n\n",
 			} {
-				tr, err := ReadTrace(strings.NewReader(contents), "f", "")
+				tr, err := readTrace(strings.NewReader(contents), "f", "")
 				if err != nil {
 					t.Fatalf("%s: %v", form, err)
 				}
@@ -81,7 +81,7 @@ func TestEveryFormatIsToldAndRead(t *testing.T) {
 					t.Errorf("%s: read as %s:\n got %+v\nwant %+v", form, tr.Format, tr.Jobs, sampleJobs[l.name])
 				}
 			}
-			if _, err := ReadTrace(strings.NewReader(text), "f", strings.ToUpper(l.name)); err != nil {
+			if _, err := readTrace(strings.NewReader(text), "f", strings.ToUpper(l.name)); err != nil {
 				t.Errorf("with its format given: %v", err)
 			}
 		})
@@ -143,7 +143,7 @@ func TestWrongRowsAreRefusedWithTheirLine(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadTrace(strings.NewReader(test.text), "jobs.trace", "")
+			_, err := readTrace(strings.NewReader(test.text), "jobs.trace", "")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "read trace jobs.trace: ") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line with the file and %q", err, test.want)
 			}
@@ -152,10 +152,10 @@ func TestWrongRowsAreRefusedWithTheirLine(t *testing.T) {
 }
 
 func TestFormatThatIsForced(t *testing.T) {
-	if _, err := ReadTrace(strings.NewReader(philly+good), "f", "sia"); err == nil || !strings.Contains(err.Error(), "no column name, time, application, num_replicas, batch_size, which format sia has") {
+	if _, err := readTrace(strings.NewReader(philly+good), "f", "sia"); err == nil || !strings.Contains(err.Error(), "no column name, time, application, num_replicas, batch_size, which format sia has") {
 		t.Errorf("a Philly log as Sia's: got %v", err)
 	}
-	if _, err := ReadTrace(strings.NewReader(philly+good), "f", "swf2"); err == nil || !strings.Contains(err.Error(), `format "swf2" is not one of gavel, gavel-msr`) {
+	if _, err := readTrace(strings.NewReader(philly+good), "f", "swf2"); err == nil || !strings.Contains(err.Error(), `format "swf2" is not one of gavel, gavel-msr`) {
 		t.Errorf("an unknown format: got %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestWrongRowsOfLogsAreCounted(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			tr, err := ReadTrace(strings.NewReader(test.text), "f", "")
+			tr, err := readTrace(strings.NewReader(test.text), "f", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +195,7 @@ func TestWrongRowsOfLogsAreCounted(t *testing.T) {
 }
 
 func TestUnsortedLogsAreSortedAndThatIsSaid(t *testing.T) {
-	tr, err := ReadTrace(strings.NewReader(samples["philly"]+"\n"), "f", "")
+	tr, err := readTrace(strings.NewReader(samples["philly"]+"\n"), "f", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestOurFormatKeepsEveryField(t *testing.T) {
 		if err := writeTrace(&b, &tr, "jobs"); err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadTrace(&b, "f", "")
+		back, err := readTrace(&b, "f", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestOurFormatKeepsEveryField(t *testing.T) {
 func TestEveryFormatThatIsWrittenReadsTheSame(t *testing.T) {
 	for _, l := range layouts {
 		t.Run(l.name, func(t *testing.T) {
-			tr, err := ReadTrace(strings.NewReader(samples[l.name]), "f", "")
+			tr, err := readTrace(strings.NewReader(samples[l.name]), "f", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,7 @@ func TestEveryFormatThatIsWrittenReadsTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			back, err := ReadTrace(&b, "f", "")
+			back, err := readTrace(&b, "f", "")
 			if err != nil || back.Format != l.name || !slices.EqualFunc(back.Jobs, tr.Jobs, same) {
 				t.Errorf("got %+v, %v\nwant %+v", back, err, tr)
 			}
@@ -330,7 +330,7 @@ func FuzzReadTrace(f *testing.F) {
 	f.Add(samples["jobs"], "philly")
 	f.Add(zipped(samples["sia"]), "")
 	f.Fuzz(func(t *testing.T, text, format string) {
-		tr, err := ReadTrace(strings.NewReader(text), "f", format)
+		tr, err := readTrace(strings.NewReader(text), "f", format)
 		if err != nil {
 			return
 		}
@@ -343,7 +343,7 @@ func FuzzReadTrace(f *testing.F) {
 		if err := writeTrace(&b, tr, "jobs"); err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadTrace(&b, "f", "jobs")
+		back, err := readTrace(&b, "f", "jobs")
 		if err != nil || len(back.Jobs) != len(tr.Jobs) {
 			t.Errorf("written and read again: %d jobs, %v; want %d", len(back.Jobs), err, len(tr.Jobs))
 		}

@@ -98,11 +98,11 @@ type Chart struct {
 	Why       string // reason shown when the chart is empty
 }
 
-// Size is the drawing area of a picture, in the units of its view box; the page scales it.
-type Size struct{ Width, Height float64 }
+// size is the drawing area of a picture, in the units of its view box; the page scales it.
+type size struct{ Width, Height float64 }
 
 // normalSize is the size of a picture of half the page width or on a narrow page, wideSize that of the full width.
-var normalSize, wideSize = Size{560, 264}, Size{1090, 380}
+var normalSize, wideSize = size{560, 264}, size{1090, 380}
 
 const (
 	marginLeft, marginRight = 58.0, 16.0
@@ -112,7 +112,7 @@ const (
 )
 
 // Fit sets the pixel ranges of both axes.
-func (z Size) Fit(x, y *Scale) {
+func (z size) Fit(x, y *Scale) {
 	x.From, x.To = marginLeft, z.Width-marginRight
 	y.From, y.To = z.Height-marginBottom, marginTop
 }

@@ -38,7 +38,7 @@ func (e *Estimates) Picture() Picture {
 		}
 		return p
 	}
-	draw := func(z Size) template.HTML {
+	draw := func(z size) template.HTML {
 		z.Height = barStep*float64(len(e.Rows)) + 24
 		d := newDrawing(z, "", e.Title, "means and 95 % intervals: "+strings.Join(about, ", "))
 		e.draw(d, values)

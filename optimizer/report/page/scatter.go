@@ -310,7 +310,7 @@ func (b *Bars) Picture() Picture {
 		}
 		return p
 	}
-	z := Size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}
+	z := size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}
 	d := newDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
 	room := z.Width - barName - barText
 	for i, r := range b.Rows {

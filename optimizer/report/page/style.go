@@ -33,7 +33,7 @@ func (p Picture) File() string {
 // Rows draws a picture of the width of the page whose height depends on its content; about is its description for screen
 // readers.
 func (p Picture) Rows(about string, height float64, draw func(d *Drawing)) *Picture {
-	d := newDrawing(Size{wideSize.Width, height}, p.ID, p.Title, about)
+	d := newDrawing(size{wideSize.Width, height}, p.ID, p.Title, about)
 	draw(d)
 	p.SVG = d.finish()
 	return &p

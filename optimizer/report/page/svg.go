@@ -18,13 +18,13 @@ type Point struct{ X, Y float64 }
 // Drawing is an SVG writer. All text in it is escaped by Esc.
 type Drawing struct {
 	b strings.Builder
-	Size
+	size
 }
 
 // newDrawing starts a picture with a title and a description for screen readers. The id is unique in the page; it may
 // be empty.
-func newDrawing(z Size, id, title, description string) *Drawing {
-	d := &Drawing{Size: z}
+func newDrawing(z size, id, title, description string) *Drawing {
+	d := &Drawing{size: z}
 	if id == "" {
 		d.F(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, z.Width, z.Height, Esc(title+": "+description))
 		return d
@@ -36,7 +36,7 @@ func newDrawing(z Size, id, title, description string) *Drawing {
 
 // Draw draws a picture for a wide and for a narrow page; about is its description for screen readers.
 func (p Picture) Draw(about string, draw func(d *Drawing)) Picture {
-	one := func(z Size, id string) template.HTML {
+	one := func(z size, id string) template.HTML {
 		d := newDrawing(z, id, p.Title, about)
 		draw(d)
 		return d.finish()

@@ -26,8 +26,8 @@ type LaunchOptions struct {
 	Custom string
 }
 
-// Experiment is the prepared experiment of an options file.
-type Experiment struct {
+// experiment is the prepared experiment of an options file.
+type experiment struct {
 	Options  *Options
 	Tree     *platform.Tree
 	Workload *BatsimWorkload
@@ -43,8 +43,8 @@ type Experiment struct {
 //
 //	e, err := options.Prepare(hdeeprm.LaunchOptions{})
 //	environment, err := hdeeprm.NewEnvironment(e.Tree, e.Jobs, e.Limits, options.Settings(false))
-func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
-	e := &Experiment{Options: o, Dropped: map[string]int{}, Warnings: slices.Clone(o.Warnings)}
+func (o *Options) Prepare(l LaunchOptions) (*experiment, error) {
+	e := &experiment{Options: o, Dropped: map[string]int{}, Warnings: slices.Clone(o.Warnings)}
 	tree, warning, err := o.ReadPlatform()
 	if warning != "" {
 		e.warn("%s", warning)
@@ -76,7 +76,7 @@ func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 	return e, nil
 }
 
-func (e *Experiment) warn(format string, args ...any) {
+func (e *experiment) warn(format string, args ...any) {
 	e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...))
 }
 
@@ -99,7 +99,7 @@ func (o *Options) ReadPlatform() (tree *platform.Tree, warning string, err error
 }
 
 // workload loads the workload: the custom one, or that of the options.
-func (e *Experiment) workload(l LaunchOptions) (err error) {
+func (e *experiment) workload(l LaunchOptions) (err error) {
 	if l.Custom != "" {
 		if e.Workload, err = loadWorkload(l.Custom); err != nil {
 			return err
@@ -114,7 +114,7 @@ func (e *Experiment) workload(l LaunchOptions) (err error) {
 
 // trace loads the workload of the options: a Batsim workload (JSON) is used as it is, anything else is converted as a
 // trace. Damage of the trace and a number of jobs below the requested one cause warnings.
-func (e *Experiment) trace(compat bool) (err error) {
+func (e *experiment) trace(compat bool) (err error) {
 	o := e.Options
 	if name := strings.TrimSuffix(o.Workload, ".gz"); strings.EqualFold(filepath.Ext(name), ".json") {
 		e.Workload, err = loadWorkload(o.Workload)

@@ -12,9 +12,9 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Executor executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
+// executor executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
 // Batsim.
-type Executor interface {
+type executor interface {
 	Start(job int32, cores []int32) error
 	SetState(cores []int32, state uint8) error
 	Reject(job int32) error
@@ -45,7 +45,7 @@ type Process struct {
 	tree     *platform.Tree
 	jobs     []order.Job
 	machine  *queue.Machine
-	commands Executor
+	commands executor
 	choosers [corePolicies]queue.Chooser
 	draws    *workload.Python
 	ready    float64 // relative power of an idle core beside a busy one
@@ -121,7 +121,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 
 // Reset returns to an idle machine and an empty queue. Events refer to jobs by their index in jobs; the process sends
 // its decisions to commands. Memory is reused.
-func (p *Process) Reset(jobs []order.Job, commands Executor) {
+func (p *Process) Reset(jobs []order.Job, commands executor) {
 	p.jobs, p.commands = jobs, commands
 	p.draws = nil
 	if p.random() {

@@ -72,13 +72,13 @@ func draw(r *rapid.T) *place.Problem {
 // Every method places the whole batch, moves no existing container, respects capacities (checked by Evaluate) and is
 // reproducible.
 func TestEveryMethodKeepsTheRules(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(Baselines)) {
+	for _, name := range slices.Sorted(maps.Keys(baselines)) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
 				p := draw(r)
 				seed := rapid.Uint64().Draw(r, "seed")
 				do := func() *place.Solution {
-					s, err := Baselines[name](p, rand.New(rand.NewPCG(seed, 0)))
+					s, err := baselines[name](p, rand.New(rand.NewPCG(seed, 0)))
 					if err != nil {
 						r.Fatal(err)
 					}
@@ -109,9 +109,9 @@ func TestEveryMethodRefuses(t *testing.T) {
 			Types: []place.NodeType{{Count: 2, Table: table}}, Batch: []int{1, 1}, Constraints: []place.Constraint{{App: 0, Neighbour: 2}},
 		}, "constraint 1"},
 	} {
-		for _, method := range slices.Sorted(maps.Keys(Baselines)) {
+		for _, method := range slices.Sorted(maps.Keys(baselines)) {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				if _, err := Baselines[method](c.p, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+				if _, err := baselines[method](c.p, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
 			})
@@ -144,7 +144,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &place.Problem{Types: c.types, Batch: c.batch, Existing: c.existing}
-			s, err := Baselines[c.method](p, nil)
+			s, err := baselines[c.method](p, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestParagonChooses(t *testing.T) {
 				Types: []place.NodeType{{Count: 3, Table: flat(t, 2, 6)}}, Batch: []int{0, 1}, Existing: c.existing,
 				Constraints: []place.Constraint{{App: 1, Neighbour: 1}},
 			}
-			s, err := Baselines[c.method](p, nil)
+			s, err := baselines[c.method](p, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +204,7 @@ func TestParagonWithThresholdsOfLargerNodes(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	want := []string{"balanced", "binpack", "least-loaded", "paragon", "paragon-published", "random", "round-robin", "spread"}
-	if got := slices.Sorted(maps.Keys(Baselines)); !slices.Equal(got, want) {
+	if got := slices.Sorted(maps.Keys(baselines)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -213,14 +213,14 @@ func TestNames(t *testing.T) {
 // code published with Metis takes 4.9 s with 400 containers, including its predictor, and 57 s with 1000 on 729
 // nodes.
 func BenchmarkMethods(b *testing.B) {
-	for _, name := range slices.Sorted(maps.Keys(Baselines)) {
+	for _, name := range slices.Sorted(maps.Keys(baselines)) {
 		for _, c := range [][2]int{{400, 81}, {2000, 729}} {
 			b.Run(fmt.Sprintf("%s/%d", name, c[0]), func(b *testing.B) {
 				p := metisProblem(b, c[0], c[1], 0)
 				var s *place.Solution
 				for b.Loop() {
 					var err error
-					if s, err = Baselines[name](p, rand.New(rand.NewPCG(1, 0))); err != nil {
+					if s, err = baselines[name](p, rand.New(rand.NewPCG(1, 0))); err != nil {
 						b.Fatal(err)
 					}
 				}

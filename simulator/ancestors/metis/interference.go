@@ -1,13 +1,13 @@
 package metis
 
-// FromTable derives affinity and anti-affinity constraints (place.Constraint) from measured throughputs:
+// fromTable derives affinity and anti-affinity constraints (place.Constraint) from measured throughputs:
 // the number of neighbours at which an app slows down or speeds up. They are the input of methods without throughput
 // tables (Medea, Paragon).
 //
 // It is not a throughput model: a constraint covers a pair of apps with a single threshold. Package forest contains a
 // model.
 //
-//	rows, err := metis.FromTable(place.MetisTable(), metis.RuleOptions{})
+//	rows, err := fromTable(place.MetisTable(), ruleOptions{})
 //	problem.Constraints = methods.constraints(rows) // 39 for the apps of Metis
 
 import (
@@ -18,8 +18,8 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// RuleOptions are the thresholds above which a change counts. The zero value reproduces the rows published by Metis.
-type RuleOptions struct {
+// ruleOptions are the thresholds above which a change counts. The zero value reproduces the rows published by Metis.
+type ruleOptions struct {
 	Gain float64 // relative throughput above which an app requires the neighbours; 0: 1.1
 	Loss float64 // relative throughput below which an app does not tolerate the neighbours; 0: 0.9
 	Vary float64 // ratio of the largest to the smallest throughput above which a pair is considered; 0: 1.1
@@ -36,8 +36,8 @@ type RuleOptions struct {
 	Others bool
 }
 
-// Row is a constraint and the measurements it was derived from.
-type Row struct {
+// derivedRow is a constraint and the measurements it was derived from.
+type derivedRow struct {
 	Constraint place.Constraint
 	// RPS is the throughput of one container of the app beside 0, 1, … capacity − 1 containers of the neighbour (not
 	// counting itself), relative to a container alone on the node.
@@ -45,7 +45,7 @@ type Row struct {
 }
 
 // constraints returns the constraints of rows.
-func constraints(rows []Row) []place.Constraint {
+func constraints(rows []derivedRow) []place.Constraint {
 	c := make([]place.Constraint, len(rows))
 	for i := range rows {
 		c[i] = rows[i].Constraint
@@ -53,14 +53,14 @@ func constraints(rows []Row) []place.Constraint {
 	return c
 }
 
-// FromTable derives constraints from the throughputs of all patterns. An app with throughput 0 alone is an error.
+// fromTable derives constraints from the throughputs of all patterns. An app with throughput 0 alone is an error.
 // O(apps² × capacity).
-func FromTable(t *place.Table, o RuleOptions) ([]Row, error) {
+func fromTable(t *place.Table, o ruleOptions) ([]derivedRow, error) {
 	return derive(t.Apps(), t.Capacity(), o, func(counts []uint8, app int) (float64, bool) { return t.RPS(t.Index(counts))[app], true })
 }
 
 // withDefaults replaces zero fields by their defaults and returns all invalid values as a joined error.
-func (o RuleOptions) withDefaults() (RuleOptions, error) {
+func (o ruleOptions) withDefaults() (ruleOptions, error) {
 	var errs []error
 	for _, f := range []struct {
 		name        string
@@ -81,12 +81,12 @@ func (o RuleOptions) withDefaults() (RuleOptions, error) {
 
 // derive evaluates all ordered pairs of apps in the order of Metis. rate returns the throughput of an app in a
 // pattern, and false if it is unknown.
-func derive(apps []string, capacity int, o RuleOptions, rate func(counts []uint8, app int) (float64, bool)) ([]Row, error) {
+func derive(apps []string, capacity int, o ruleOptions, rate func(counts []uint8, app int) (float64, bool)) ([]derivedRow, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row
+	var rows []derivedRow
 	var errs []error
 	missing := 0
 	counts := make([]uint8, len(apps))
@@ -127,15 +127,15 @@ func derive(apps []string, capacity int, o RuleOptions, rate func(counts []uint8
 
 // constraintOf derives a constraint from one curve, if it varies enough. The smallest number of neighbours with a sufficient
 // change decides.
-func constraintOf(app, neighbour int, rps []float64, o RuleOptions) (Row, bool) {
+func constraintOf(app, neighbour int, rps []float64, o ruleOptions) (derivedRow, bool) {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, r := range rps {
 		least, most = min(least, r), max(most, r)
 	}
 	if !(most/least > o.Vary) {
-		return Row{}, false
+		return derivedRow{}, false
 	}
-	row := Row{Constraint: place.Constraint{App: app, Neighbour: neighbour, Weight: 1}, RPS: make([]float64, len(rps))}
+	row := derivedRow{Constraint: place.Constraint{App: app, Neighbour: neighbour, Weight: 1}, RPS: make([]float64, len(rps))}
 	for k, r := range rps {
 		row.RPS[k] = r / rps[0]
 	}
@@ -152,11 +152,11 @@ func constraintOf(app, neighbour int, rps []float64, o RuleOptions) (Row, bool) 
 			return row, true
 		}
 	}
-	return Row{}, false
+	return derivedRow{}, false
 }
 
 // weigh assigns the weight of contested constraints.
-func weigh(rows []Row, o RuleOptions) {
+func weigh(rows []derivedRow, o ruleOptions) {
 	type pair struct{ app, neighbour int }
 	wanted := map[pair]bool{}
 	for _, r := range rows {

@@ -134,7 +134,7 @@ func writeConstraints(w io.Writer, constraints []place.Constraint) error {
 // fromSamples derives constraints from samples that contain at least all patterns of one and two apps in which one
 // app has a single container. The error lists missing patterns. Of repeated patterns the first is used, as in Metis.
 // capacity is the number of containers per node.
-func fromSamples(s *place.Samples, capacity int, o RuleOptions) ([]Row, error) {
+func fromSamples(s *place.Samples, capacity int, o ruleOptions) ([]derivedRow, error) {
 	if len(s.RPS) != len(s.Counts) {
 		return nil, fmt.Errorf("interference: %d rows of counts, %d of throughputs", len(s.Counts), len(s.RPS))
 	}

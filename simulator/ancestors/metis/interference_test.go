@@ -22,14 +22,14 @@ func TestPublishedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := fromSamples(s, 8, RuleOptions{Contested: 2})
+	rows, err := fromSamples(s, 8, ruleOptions{Contested: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := constraints(rows); !reflect.DeepEqual(got, place.MetisConstraints()) {
 		t.Errorf("got %v\nwant %v", got, place.MetisConstraints())
 	}
-	plain, err := fromSamples(s, 8, RuleOptions{})
+	plain, err := fromSamples(s, 8, ruleOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestPublishedRows(t *testing.T) {
 
 // The table of all patterns yields the same constraints as the pair tables.
 func TestFromTable(t *testing.T) {
-	rows, err := FromTable(place.MetisTable(), RuleOptions{Contested: 2})
+	rows, err := fromTable(place.MetisTable(), ruleOptions{Contested: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,20 +93,20 @@ func TestWishes(t *testing.T) {
 	none := []float64{1, 1, 1, 1, 1}
 	for name, c := range map[string]struct {
 		first []float64
-		o     RuleOptions
+		o     ruleOptions
 		want  []place.Constraint
 	}{
-		"nothing changes":      {none, RuleOptions{}, nil},
-		"changes too little":   {[]float64{1, 0.95, 0.92, 0.91, 0.91}, RuleOptions{}, nil},
-		"tolerates one":        {[]float64{1, 0.9, 0.8, 0.2, 0.1}, RuleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 1, Weight: 1}}},
-		"tolerates none":       {[]float64{2, 1.7, 1.7, 1.7, 1.7}, RuleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 0, Weight: 1}}},
-		"wants two":            {[]float64{1, 1.1, 1.2, 0.2, 0.1}, RuleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, AtLeast: true, Threshold: 2, Weight: 1}}},
-		"first change decides": {[]float64{1, 0.8, 3, 3, 3}, RuleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 0, Weight: 1}}},
-		"other thresholds":     {[]float64{1, 0.9, 0.8, 0.2, 0.1}, RuleOptions{Loss: 0.5}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 2, Weight: 1}}},
-		"needs to vary more":   {[]float64{1, 0.9, 0.8, 0.7, 0.6}, RuleOptions{Vary: 2}, nil},
+		"nothing changes":      {none, ruleOptions{}, nil},
+		"changes too little":   {[]float64{1, 0.95, 0.92, 0.91, 0.91}, ruleOptions{}, nil},
+		"tolerates one":        {[]float64{1, 0.9, 0.8, 0.2, 0.1}, ruleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 1, Weight: 1}}},
+		"tolerates none":       {[]float64{2, 1.7, 1.7, 1.7, 1.7}, ruleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 0, Weight: 1}}},
+		"wants two":            {[]float64{1, 1.1, 1.2, 0.2, 0.1}, ruleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, AtLeast: true, Threshold: 2, Weight: 1}}},
+		"first change decides": {[]float64{1, 0.8, 3, 3, 3}, ruleOptions{}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 0, Weight: 1}}},
+		"other thresholds":     {[]float64{1, 0.9, 0.8, 0.2, 0.1}, ruleOptions{Loss: 0.5}, []place.Constraint{{App: 0, Neighbour: 1, Threshold: 2, Weight: 1}}},
+		"needs to vary more":   {[]float64{1, 0.9, 0.8, 0.7, 0.6}, ruleOptions{Vary: 2}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows, err := FromTable(table(t, c.first, none), c.o)
+			rows, err := fromTable(table(t, c.first, none), c.o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestWishes(t *testing.T) {
 }
 
 func TestWhatIsContested(t *testing.T) {
-	rows, err := FromTable(table(t, []float64{1, 2, 2, 2, 2}, []float64{1, 0.5, 0.5, 0.5, 0.5}), RuleOptions{Contested: 3})
+	rows, err := fromTable(table(t, []float64{1, 2, 2, 2, 2}, []float64{1, 0.5, 0.5, 0.5, 0.5}), ruleOptions{Contested: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestOwnKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for others, want := range map[bool]int{false: 2, true: 1} {
-		rows, err := FromTable(tab, RuleOptions{Others: others})
+		rows, err := fromTable(tab, ruleOptions{Others: others})
 		if err != nil || len(rows) != 1 || rows[0].Constraint.Threshold != want {
 			t.Errorf("others %v: got %v, %v, want %d", others, rows, err, want)
 		}
@@ -146,18 +146,18 @@ func TestOwnKind(t *testing.T) {
 func TestRulesRefuse(t *testing.T) {
 	one := &place.Samples{Apps: []string{"a", "b"}, Counts: [][]uint8{{1, 0}}, RPS: [][]float64{{1, math.NaN()}}}
 	for name, c := range map[string]struct {
-		do   func() ([]Row, error)
+		do   func() ([]derivedRow, error)
 		want string
 	}{
-		"missing":  {func() ([]Row, error) { return fromSamples(one, 2, RuleOptions{}) }, "a is not known for [2 0]"},
-		"many":     {func() ([]Row, error) { return fromSamples(one, 9, RuleOptions{}) }, "such throughputs in all"},
-		"options":  {func() ([]Row, error) { return fromSamples(one, 2, RuleOptions{Gain: 0.5, Loss: math.NaN()}) }, "loss NaN"},
-		"capacity": {func() ([]Row, error) { return fromSamples(one, 0, RuleOptions{}) }, "0 containers a node"},
-		"rows": {func() ([]Row, error) {
-			return fromSamples(&place.Samples{Apps: one.Apps, Counts: one.Counts}, 2, RuleOptions{})
+		"missing":  {func() ([]derivedRow, error) { return fromSamples(one, 2, ruleOptions{}) }, "a is not known for [2 0]"},
+		"many":     {func() ([]derivedRow, error) { return fromSamples(one, 9, ruleOptions{}) }, "such throughputs in all"},
+		"options":  {func() ([]derivedRow, error) { return fromSamples(one, 2, ruleOptions{Gain: 0.5, Loss: math.NaN()}) }, "loss NaN"},
+		"capacity": {func() ([]derivedRow, error) { return fromSamples(one, 0, ruleOptions{}) }, "0 containers a node"},
+		"rows": {func() ([]derivedRow, error) {
+			return fromSamples(&place.Samples{Apps: one.Apps, Counts: one.Counts}, 2, ruleOptions{})
 		}, "1 rows of counts, 0"},
-		"alone": {func() ([]Row, error) {
-			return FromTable(table(t, make([]float64, 5), make([]float64, 5)), RuleOptions{})
+		"alone": {func() ([]derivedRow, error) {
+			return fromTable(table(t, make([]float64, 5), make([]float64, 5)), ruleOptions{})
 		}, "a runs at 0 alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,6 +224,6 @@ func FuzzReadPairs(f *testing.F) {
 				}
 			}
 		}
-		_, _ = fromSamples(s, 3, RuleOptions{})
+		_, _ = fromSamples(s, 3, ruleOptions{})
 	})
 }

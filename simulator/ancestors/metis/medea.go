@@ -13,7 +13,7 @@ package metis
 // nodes. Since the containers of an app are identical, the violation on a node depends only on its pattern, and
 // choosing the number of nodes per pattern is an equivalent program of eight rows.
 //
-//	solution, report, err := metis.PlaceMedea(ctx, problem, metis.MedeaOptions{Tie: metis.BestRPS})
+//	solution, report, err := placeByMedea(ctx, problem, medeaOptions{Tie: bestRPS})
 
 import (
 	"context"
@@ -29,21 +29,21 @@ type medeaTie int
 
 const (
 	anyOptimum medeaTie = iota // the first found by the search; deterministic
-	BestRPS                    // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
+	bestRPS                    // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
 	worstRPS                   // one of the lowest, likewise
 )
 
-// MedeaOptions are the settings; the zero value returns any optimum.
-type MedeaOptions struct {
+// medeaOptions are the settings; the zero value returns any optimum.
+type medeaOptions struct {
 	Tie medeaTie
 	// Missed are the settings of the search for the minimal violation. A Gap of 0 means the exact optimum.
 	Missed place.ExactSettings
-	// Throughput are the settings of the search for BestRPS and WorstRPS. A Gap of 0 means the exact optimum.
+	// Throughput are the settings of the search for bestRPS and WorstRPS. A Gap of 0 means the exact optimum.
 	Throughput place.ExactSettings
 }
 
-// MedeaReport holds the metrics of Medea and of Metis's comparison with it.
-type MedeaReport struct {
+// medeaReport holds the metrics of Medea and of Metis's comparison with it.
+type medeaReport struct {
 	// Magnitude is the objective, the weighted sum of violations; Instances is the number of (constraint, container)
 	// pairs that are violated.
 	Magnitude float64
@@ -56,10 +56,10 @@ type MedeaReport struct {
 	Ratio  float64
 }
 
-// PlaceMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
-// among placements of minimal violation with BestRPS, and to its negative with WorstRPS. The error wraps
+// placeByMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
+// among placements of minimal violation with bestRPS, and to its negative with WorstRPS. The error wraps
 // place.ErrInfeasible if the batch does not fit, or is the context's.
-func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.Solution, MedeaReport, error) {
+func placeByMedea(ctx context.Context, p *place.Problem, o medeaOptions) (*place.Solution, medeaReport, error) {
 	if o.Missed.Gap == 0 {
 		o.Missed.Gap = -1
 	}
@@ -68,11 +68,11 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 	}
 	s, err := place.Exact(ctx, p, place.Objective{Missed: 1}, place.Limits{}, o.Missed)
 	if err != nil {
-		return nil, MedeaReport{}, fmt.Errorf("medea: %w", err)
+		return nil, medeaReport{}, fmt.Errorf("medea: %w", err)
 	}
 	r, err := report(p, s)
 	if err != nil {
-		return nil, MedeaReport{}, err
+		return nil, medeaReport{}, err
 	}
 	if r.Least = max(0, -s.Bound); r.Magnitude-r.Least <= 1e-9*r.Magnitude {
 		r.Least = r.Magnitude // equal up to rounding
@@ -82,7 +82,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 	}
 	tied, err := settle(ctx, p, s, r.Magnitude, o)
 	if err != nil {
-		return nil, MedeaReport{}, fmt.Errorf("medea: among placements that miss %v: %w", r.Magnitude, err)
+		return nil, medeaReport{}, fmt.Errorf("medea: among placements that miss %v: %w", r.Magnitude, err)
 	}
 	least := r.Least
 	r, err = report(p, tied)
@@ -91,7 +91,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 }
 
 // settle finds a placement with the violation of s, at most missed, and the highest or lowest throughput.
-func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o MedeaOptions) (place.Solution, error) {
+func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o medeaOptions) (place.Solution, error) {
 	objective, limits := place.Objective{RPS: 1}, place.Limits{MaxViolation: &missed}
 	if o.Tie == worstRPS {
 		objective.RPS = -1
@@ -105,10 +105,10 @@ func settle(ctx context.Context, p *place.Problem, s place.Solution, missed floa
 }
 
 // report computes the metrics of a placement.
-func report(p *place.Problem, s place.Solution) (MedeaReport, error) {
+func report(p *place.Problem, s place.Solution) (medeaReport, error) {
 	w, err := p.Evaluate(s.Placement)
 	if err != nil {
-		return MedeaReport{}, fmt.Errorf("medea: %w", err)
+		return medeaReport{}, fmt.Errorf("medea: %w", err)
 	}
 	containers := make([]int, p.Apps())
 	for _, counts := range s.Placement {
@@ -116,7 +116,7 @@ func report(p *place.Problem, s place.Solution) (MedeaReport, error) {
 			containers[a] += int(k)
 		}
 	}
-	r := MedeaReport{Magnitude: w.Magnitude, Instances: w.Instances}
+	r := medeaReport{Magnitude: w.Magnitude, Instances: w.Instances}
 	for _, c := range p.Constraints {
 		r.Slacks += containers[c.App] * p.Nodes()
 	}

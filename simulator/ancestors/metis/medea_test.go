@@ -19,7 +19,7 @@ import (
 func TestMissesAsLittleAsPublished(t *testing.T) {
 	checked := 0
 	for _, want := range publishedResults(t, "medea") {
-		_, r, err := PlaceMedea(t.Context(), metisProblem(t, want.Size, want.Nodes, want.Group), MedeaOptions{})
+		_, r, err := placeByMedea(t.Context(), metisProblem(t, want.Size, want.Nodes, want.Group), medeaOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestMissesAsLittleAsPublished(t *testing.T) {
 // The paper's example (table I): the published program has 468 slacks, and Medea's optimum a violation of 4.
 func TestPublishedExample(t *testing.T) {
 	p := sixNodes()
-	_, r, err := PlaceMedea(t.Context(), p, MedeaOptions{})
+	_, r, err := placeByMedea(t.Context(), p, medeaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +52,8 @@ func TestTies(t *testing.T) {
 			p := metisProblem(t, size, 81, 0)
 			rps := map[medeaTie]float64{}
 			var missed float64
-			for _, tie := range []medeaTie{anyOptimum, BestRPS, worstRPS} {
-				s, r, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie, Throughput: place.ExactSettings{Branches: 200}})
+			for _, tie := range []medeaTie{anyOptimum, bestRPS, worstRPS} {
+				s, r, err := placeByMedea(t.Context(), p, medeaOptions{Tie: tie, Throughput: place.ExactSettings{Branches: 200}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,8 +70,8 @@ func TestTies(t *testing.T) {
 					t.Errorf("tie %v misses %v, the least is %v", tie, r.Magnitude, missed)
 				}
 			}
-			if !(rps[worstRPS] <= paper && paper <= rps[BestRPS] && rps[worstRPS] <= rps[anyOptimum] && rps[anyOptimum] <= rps[BestRPS]) {
-				t.Errorf("RPS %v to %v, first %v; the paper has %v", rps[worstRPS], rps[BestRPS], rps[anyOptimum], paper)
+			if !(rps[worstRPS] <= paper && paper <= rps[bestRPS] && rps[worstRPS] <= rps[anyOptimum] && rps[anyOptimum] <= rps[bestRPS]) {
+				t.Errorf("RPS %v to %v, first %v; the paper has %v", rps[worstRPS], rps[bestRPS], rps[anyOptimum], paper)
 			}
 		})
 	}
@@ -163,8 +163,8 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 			})
 		}
 		want := program(p)
-		for _, tie := range []medeaTie{anyOptimum, BestRPS, worstRPS} {
-			_, got, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie})
+		for _, tie := range []medeaTie{anyOptimum, bestRPS, worstRPS} {
+			_, got, err := placeByMedea(t.Context(), p, medeaOptions{Tie: tie})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -185,8 +185,8 @@ func TestKeepsWhatRuns(t *testing.T) {
 		p.Existing[n] = make([]uint8, 7)
 		p.Existing[n][n%7] = uint8(n % 3)
 	}
-	do := func(o MedeaOptions) *place.Solution {
-		s, _, err := PlaceMedea(t.Context(), p, o)
+	do := func(o medeaOptions) *place.Solution {
+		s, _, err := placeByMedea(t.Context(), p, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,20 +195,20 @@ func TestKeepsWhatRuns(t *testing.T) {
 		}
 		return s
 	}
-	if a, b := do(MedeaOptions{}), do(MedeaOptions{}); !reflect.DeepEqual(a, b) {
+	if a, b := do(medeaOptions{}), do(medeaOptions{}); !reflect.DeepEqual(a, b) {
 		t.Error("twice the same problem, two solutions")
 	}
-	do(MedeaOptions{Tie: BestRPS, Throughput: place.ExactSettings{Branches: 20}})
+	do(medeaOptions{Tie: bestRPS, Throughput: place.ExactSettings{Branches: 20}})
 }
 
 func TestRefuses(t *testing.T) {
 	p := metisProblem(t, 200, 20, 0)
-	if _, _, err := PlaceMedea(t.Context(), p, MedeaOptions{}); err == nil || !strings.Contains(err.Error(), "200 containers on 20 nodes that hold 160") {
+	if _, _, err := placeByMedea(t.Context(), p, medeaOptions{}); err == nil || !strings.Contains(err.Error(), "200 containers on 20 nodes that hold 160") {
 		t.Errorf("too large a batch: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := PlaceMedea(ctx, metisProblem(t, 400, 81, 0), MedeaOptions{Tie: BestRPS}); !errors.Is(err, context.Canceled) {
+	if _, _, err := placeByMedea(ctx, metisProblem(t, 400, 81, 0), medeaOptions{Tie: bestRPS}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -217,14 +217,14 @@ func TestRefuses(t *testing.T) {
 // 10 hours on 729 nodes.
 func BenchmarkPlace(b *testing.B) {
 	for _, c := range [][2]int{{200, 81}, {300, 81}, {400, 81}, {1000, 729}, {2000, 729}, {3000, 729}} {
-		for name, tie := range map[string]medeaTie{"any": anyOptimum, "best": BestRPS, "worst": worstRPS} {
+		for name, tie := range map[string]medeaTie{"any": anyOptimum, "best": bestRPS, "worst": worstRPS} {
 			b.Run(fmt.Sprintf("%d/%s", c[0], name), func(b *testing.B) {
 				p := metisProblem(b, c[0], c[1], 0)
 				var s *place.Solution
-				var r MedeaReport
+				var r medeaReport
 				for b.Loop() {
 					var err error
-					if s, r, err = PlaceMedea(b.Context(), p, MedeaOptions{Tie: tie}); err != nil {
+					if s, r, err = placeByMedea(b.Context(), p, medeaOptions{Tie: tie}); err != nil {
 						b.Fatal(err)
 					}
 				}

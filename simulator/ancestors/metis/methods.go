@@ -58,11 +58,11 @@ type Options struct {
 	// Progress is called with the number of episodes played; nil means no reports.
 	Progress func(episodes int)
 	// Zones, Budget and Apart are the options of george, see ParseZones and george; other methods ignore them.
-	Zones  []Zone
+	Zones  []nodeZone
 	Budget float64
 	Apart  bool
 	// Model holds the sub-schedulers of methods that require them; nil means the built-in ones.
-	Model *Model
+	Model *model
 }
 
 // Outcome is a solution with the learning curve that led to it.
@@ -117,7 +117,7 @@ var all = map[string]Method{
 
 	"medea": {Does: "wishes about neighbours missed as little as can be; of the placements that do, the first one met", From: fromMedea,
 		Wishes: true, place: placeMedea(anyOptimum)},
-	"medea-best": {Does: "medea, and of the placements that miss as little one of the highest throughput", From: fromMedea, Wishes: true, place: placeMedea(BestRPS)},
+	"medea-best": {Does: "medea, and of the placements that miss as little one of the highest throughput", From: fromMedea, Wishes: true, place: placeMedea(bestRPS)},
 	"medea-worst": {Does: "medea, and of the placements that miss as little one of the lowest throughput", From: fromMedea,
 		Wishes: true, place: placeMedea(worstRPS)},
 	"paragon": {Does: "what containers cause is matched with what others tolerate, the closest fit first", From: "Paragon, Delimitrou and Kozyrakis, ASPLOS 2013, as Metis adapted it",
@@ -198,7 +198,7 @@ func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*
 
 func placeMedea(tie medeaTie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, _ Options) (*Outcome, error) {
-		s, report, err := PlaceMedea(ctx, p, MedeaOptions{Tie: tie})
+		s, report, err := placeByMedea(ctx, p, medeaOptions{Tie: tie})
 		if err != nil {
 			return nil, err
 		}
@@ -219,7 +219,7 @@ func placeParagon(ctx context.Context, p *place.Problem, o Options) (*Outcome, e
 // byRule returns a method of package baseline.
 func byRule(name string) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(_ context.Context, p *place.Problem, o Options) (*Outcome, error) {
-		return outcome(Baselines[name](p, rand.New(rand.NewPCG(o.Seed, 0))))
+		return outcome(baselines[name](p, rand.New(rand.NewPCG(o.Seed, 0))))
 	}
 }
 
@@ -270,7 +270,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 		if name == "george" {
 			po.Zones, po.Budget, po.Apart = o.Zones, o.Budget, o.Apart
 		}
-		var model *Model
+		var model *model
 		if needsModel(name, po.Released) {
 			if model = o.Model; model == nil {
 				model = pretrained()

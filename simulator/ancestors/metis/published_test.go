@@ -112,7 +112,7 @@ func TestRandomMethodsAsPublished(t *testing.T) {
 				p := metisProblem(t, r.Size, r.Nodes, r.Group)
 				sum, squares := 0.0, 0.0
 				for seed := range uint64(seeds) {
-					s, err := Baselines[method](p, rand.New(rand.NewPCG(seed, 1)))
+					s, err := baselines[method](p, rand.New(rand.NewPCG(seed, 1)))
 					if err != nil {
 						t.Fatal(err)
 					}

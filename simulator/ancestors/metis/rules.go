@@ -15,8 +15,8 @@ import (
 // are those of Problem.Validate, including a batch that does not fit.
 type baselineMethod func(p *place.Problem, rng *rand.Rand) (*place.Solution, error)
 
-// Baselines contains all methods by name.
-var Baselines = map[string]baselineMethod{
+// baselines contains all methods by name.
+var baselines = map[string]baselineMethod{
 	"balanced":          balanced,
 	"binpack":           binPack,
 	"least-loaded":      leastLoaded,

@@ -137,7 +137,7 @@ func (s *Setup) Constrain(source string, compat bool) error {
 		}
 		out = place.MetisConstraints()
 	case "derived":
-		rows, err := FromTable(s.Problem.Types[0].Table, RuleOptions{Others: !compat})
+		rows, err := fromTable(s.Problem.Types[0].Table, ruleOptions{Others: !compat})
 		if err != nil && !optional {
 			return fmt.Errorf("derived: %w", err)
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"trainopt/internal/stat"
 )
 
 var (
@@ -37,7 +39,7 @@ func workloads(t testing.TB, n int, seed uint64) []*Trace {
 
 // spread returns the mean and the half-width of its 95 % interval.
 func spread(v []float64) (float64, float64) {
-	m, s := mean(v), 0.0
+	m, s := stat.Mean(v), 0.0
 	for _, x := range v {
 		s += (x - m) * (x - m)
 	}

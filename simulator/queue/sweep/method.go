@@ -16,7 +16,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Rollout is the name of the policy that searches by rollouts (rlscheduler.Rollout; on platforms cores.Rollout).
+// Rollout is the name of the policy that searches by rollouts (rlscheduler.NewRollout; on platforms cores.Rollout).
 const Rollout = "rollout"
 
 // learnedKind is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
@@ -39,7 +39,7 @@ type Method struct {
 	Seed      uint64
 	// Heuristic, if not nil, replaces Policy in RLScheduler's episodes.
 	Heuristic *rlscheduler.Heuristic
-	Agent     *Agent // replaces a named policy; nil means none
+	Agent     *agent // replaces a named policy; nil means none
 	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
