@@ -382,15 +382,17 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 		pace   func(epoch int) float64
 		anyway bool
 		code   Code
+		resume string
 	}{
 		"slow first epochs": {func(e int) float64 {
 			if e < 3 {
 				return 5
 			}
 			return 0.3
-		}, false, CodeDone},
-		"hopeless":             {func(int) float64 { return 5 }, false, CodeInfeasible},
-		"hopeless, with --yes": {func(int) float64 { return 5 }, true, CodeGuard},
+		}, false, CodeDone, ""},
+		"hopeless":                          {func(int) float64 { return 5 }, false, CodeInfeasible, ""},
+		"hopeless, with --yes":              {func(int) float64 { return 5 }, true, CodeGuard, ""},
+		"hopeless, a checkpoint may follow": {func(int) float64 { return 5 }, false, CodeGuard, "--resume {path}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -404,6 +406,9 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 			})
 			s.cfg.Resume, s.cfg.Planner, s.cfg.CPUs = resumableNo, "model", "1:2"
 			s.cfg.SLA.TimeMax, s.cfg.Anyway = at(45), c.anyway
+			if c.resume != "" {
+				s.cfg.Resume, s.cfg.Knobs = resumableAuto, map[string]string{"resume": c.resume}
+			}
 			res := s.run()
 			if res.Code != c.code {
 				t.Errorf("exit %d (%v) after %v s, want %d", res.Code, res.Err, res.Record.Outcome.Seconds, c.code)
