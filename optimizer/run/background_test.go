@@ -8,7 +8,7 @@ import (
 )
 
 // TestLeftForeground: a training whose first process ends before its work begins runs in the background, where it is
-// ended; a helper that outlives a training says nothing about it.
+// ended; a helper that outlives a training does not count.
 func TestLeftForeground(t *testing.T) {
 	const began = 10 * time.Second // of the run, when the job was launched
 	for name, c := range map[string]struct {

@@ -277,7 +277,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.event(Warning, "the training's first process has ended; processes that ran on after it were ended: %s (a training has to stay in the foreground)", exit.Outlived)
 	}
 	if r.leftForeground(exit, now) {
-		const why = "it went on in the background, where it was ended: end a shell script with exec or wait, leave out nohup, & and setsid"
+		const why = "it continued in the background, where it was ended: end a shell script with exec or wait, leave out nohup, & and setsid"
 		r.end(&ending{state: journal.Failed, reason: string(exit.Reason), detail: joinDetail(exit.Detail, why), exit: &exit, code: CodeTraining,
 			err: errors.New("the training failed: " + why)})
 		return
@@ -328,7 +328,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 }
 
 // leftForeground reports whether the processes that outlived the main process did the work of the job: its first progress
-// came and went on after that process, or none came at all within its time, which was short.
+// came and continued after that process, or none came at all within its time, which was short.
 func (r *run) leftForeground(exit launch.Exit, now time.Duration) bool {
 	if exit.Outlived == "" || exit.Reason != launch.Exited || exit.Code != 0 {
 		return false
