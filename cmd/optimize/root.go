@@ -52,9 +52,12 @@ func rewriteArgs(root *cobra.Command, args []string) []string {
 	return trainNamed(root, joinValues(args))
 }
 
-// trainNamed inserts the name of the command train where it is left out.
+// trainNamed puts the name of the command train first: where flags precede it, and where it is left out.
 func trainNamed(root *cobra.Command, args []string) []string {
-	if commandNamed(root, args) {
+	if i := commandWord(root, args); i >= 0 {
+		if args[i] == "train" {
+			return append([]string{"train"}, slices.Delete(slices.Clone(args), i, i+1)...)
+		}
 		return args
 	}
 	for _, a := range args {
@@ -104,21 +107,22 @@ func joinValues(args []string) []string {
 	return out
 }
 
-// commandNamed reports whether the first word is a command, in which case nothing is rewritten.
-func commandNamed(root *cobra.Command, args []string) bool {
-	for i, a := range args {
-		if a == "--" {
-			return false
+// commandWord returns the index of the first word, if it is a command; -1 otherwise. Flags of train, which include those
+// common to all commands, and their values may precede it.
+func commandWord(root *cobra.Command, args []string) int {
+	train, _, err := root.Find([]string{"train"})
+	for i := 0; i < len(args) && err == nil && args[i] != "--"; i++ {
+		if !strings.HasPrefix(args[i], "-") {
+			if slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == args[i] || c.HasAlias(args[i]) }) {
+				return i
+			}
+			return -1
 		}
-		if strings.HasPrefix(a, "-") {
-			continue
+		if flag := train.Flag(flagName(args[i])); flag != nil && flag.NoOptDefVal == "" && !strings.Contains(args[i], "=") {
+			i++ // its value
 		}
-		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level", "color"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
-			continue // the value of a common flag
-		}
-		return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == a || c.HasAlias(a) })
 	}
-	return false
+	return -1
 }
 
 // newRoot returns the root command with all subcommands and the common flags. Without a subcommand it prints help.

@@ -32,6 +32,11 @@ func TestRewriteArgs(t *testing.T) {
 		"--train a.py --offline_logs a.csv b.csv -- x": "train --train a.py --offline_logs a.csv --offline_logs b.csv -- x",
 		"train --offline-logs a.csv b.py":              "train --offline-logs a.csv b.py",
 		"--train a.py -- --resumable yes":              "train --train a.py -- --resumable yes",
+		"--deadline 9s --yes train -- a b":             "train --deadline 9s --yes -- a b",
+		"--state-dir train train a.py":                 "train --state-dir train a.py",
+		"--budget=1 --train train":                     "train --budget=1 --train train",
+		"--yes report train":                           "--yes report train",
+		"--color always runs":                          "--color always runs",
 	} {
 		if got := rewriteArgs(newRoot(&cli.Env{}), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%q becomes %q, want %q", in, got, want)

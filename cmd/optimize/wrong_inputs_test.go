@@ -68,6 +68,8 @@ func TestWrongInputs(t *testing.T) {
 		"--log-level verbose runs":                  {want: `--log-level "verbose": want debug, info, warn or error`},
 		"--color purple runs":                       {want: `--color "purple": unknown, want auto, always or never`},
 		"report --format pdf":                       {want: `--format "pdf": unknown, want one of csv, html, json, markdown, text`},
+		"report -o report.pdf":                      {want: `--output report.pdf: no format for this name, want one of csv, html, json, markdown, text, or --format`},
+		"cluster report -o day.pdf":                 {want: `--output day.pdf: no format for this name`},
 		"report nosuch":                             {want: "no id of the 1 runs"},
 		"report a b":                                {want: "see `optimize report --help`"},
 		"runs show":                                 {want: "missing argument: want RUN; see `optimize runs show --help`", without: "accepts"},

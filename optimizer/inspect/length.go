@@ -208,7 +208,7 @@ func (s *script) lengthsInferred() []lengthClue {
 			n = strings.ToLower(k)
 		}
 		unit := unitOf(n, "")
-		if unit == "" || looseStepNames[n] || evalWord.MatchString(a.scope) {
+		if unit == "" || looseStepNames[n] || evalWord.MatchString(a.scope) || s.conditional(a.line) {
 			continue
 		}
 		weight := map[how]float64{assigned: byAssign, entry: byEntry, defaulted: byDefault}[a.how]
@@ -322,6 +322,26 @@ func referred(t []token) string {
 
 // inLoop reports whether statement i is inside a loop of the same function.
 func (s *script) inLoop(i int) bool {
+	return s.under(i, func(t []token) bool { return t[0].s == "for" || t[0].s == "while" })
+}
+
+// conditional reports whether the statement of a line runs in some cases only: a branch for tests, for one data set. The
+// main part of a module is not such a branch.
+func (s *script) conditional(line int) bool {
+	branch := func(t []token) bool {
+		return slices.Contains([]string{"if", "elif", "else", "except", "case"}, t[0].s) && (len(t) < 2 || t[1].s != "__name__")
+	}
+	after, _ := slices.BinarySearchFunc(s.statements, line+1, func(st statement, line int) int { return cmp.Compare(st.line, line) })
+	for i := after - 1; i >= 0 && s.statements[i].line == s.statements[after-1].line; i-- { // if debug: epochs = 1
+		if branch(s.statements[i].tokens) || s.under(i, branch) {
+			return true
+		}
+	}
+	return false
+}
+
+// under reports whether a statement that encloses statement i within the same function is one of those that match.
+func (s *script) under(i int, match func([]token) bool) bool {
 	depth := s.indentOf(s.statements[i].line)
 	for k := i - 1; k >= 0 && depth > 0; k-- {
 		st := &s.statements[k]
@@ -329,7 +349,7 @@ func (s *script) inLoop(i int) bool {
 			return false
 		}
 		if d := s.indentOf(st.line); d < depth {
-			if f := st.tokens[0].s; f == "for" || f == "while" {
+			if match(st.tokens) {
 				return true
 			}
 			depth = d

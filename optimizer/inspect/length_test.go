@@ -67,6 +67,7 @@ func TestLengths(t *testing.T) {
 		"python sb3.py":                                                           "25000 step inferred",
 		"python boost.py":                                                         "10 step assumed",
 		"python boost_sklearn.py":                                                 "150 step inferred",
+		"python config_dict.py":                                                   "3 epoch inferred",
 		"python pretrained_if_there.py":                                           "9 epoch inferred",
 		"yolo detect train data=coco8.yaml epochs=4":                              "4 epoch stated",
 		"/opt/venv/bin/yolo detect train data=coco8.yaml":                         "100 epoch assumed",
@@ -97,6 +98,7 @@ func TestLengths(t *testing.T) {
 		"bash function.sh 7":                     "",
 		"bash sweep.sh":                          "",
 		"bash stages.sh":                         "",
+		"python branches.py":                     "", // only branches name a number
 		"":                                       "",
 	} {
 		t.Run(command, func(t *testing.T) {

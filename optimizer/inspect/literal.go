@@ -135,6 +135,17 @@ func (s *script) value(dottedName string) []token {
 	return nil
 }
 
+// certain is value without the assignments of branches: it returns the last one that takes effect in every case.
+func (s *script) certain(dottedName string) []token {
+	i, ok := s.assigned[dottedName]
+	for ; ok && i >= 0; i-- {
+		if a := &s.assignments[i]; a.how == assigned && a.target == dottedName && !s.conditional(a.line) {
+			return a.value
+		}
+	}
+	return s.defaults[last(dottedName)]
+}
+
 // index builds the maps used by value.
 func (s *script) index() {
 	s.options = s.readOptions()

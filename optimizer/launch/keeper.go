@@ -77,7 +77,8 @@ type keeper struct {
 	oomNear   oomCounter
 	oomLately []uint64 // oomNear at the last two ticks
 	samples   int      // number of memory samples
-	outlived  []stat   // processes of the job that ran on after its main process had ended by itself
+	mainRan   time.Duration
+	outlived  []stat // processes of the job that ran on after its main process had ended by itself
 
 	mu     sync.Mutex // excludes the reaper while a signal is sent
 	reaped bool
@@ -238,7 +239,7 @@ func (k *keeper) reap() {
 		var status unix.WaitStatus
 		k.mu.Lock()
 		if _, err := unix.Wait4(pid, &status, 0, nil); err == nil && pid == k.main.PID {
-			k.reaped, k.status = true, syscall.WaitStatus(status)
+			k.reaped, k.status, k.mainRan = true, syscall.WaitStatus(status), Monotonic()-k.began
 		}
 		k.mu.Unlock()
 		if pid == k.main.PID {
@@ -253,6 +254,7 @@ func (k *keeper) finish() int {
 	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.livingProcesses(), outlived: k.outlived}
 	k.mu.Lock()
 	o.reaped, o.status = k.reaped, k.status
+	mainRan := k.mainRan
 	k.mu.Unlock()
 	o.unseen = !o.reaped && !k.main.alive()
 	if k.watch.askedAt > 0 {
@@ -263,6 +265,9 @@ func (k *keeper) finish() int {
 
 	e := o.verdict()
 	e.At, e.Ran = time.Now(), now-k.began
+	if e.Outlived != "" {
+		e.MainRan = mainRan
+	}
 	e.PeakMemoryGiB, e.CPUSeconds = k.usage(o.oomKills > 0)
 	if _, err := resources.ReleasePower(k.dir); err != nil { // before the record: the agent may then start the next job
 		fmt.Fprintln(os.Stderr, err)

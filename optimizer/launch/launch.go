@@ -64,9 +64,11 @@ type Exit struct {
 	LostBytes int64 `json:"lost_bytes,omitempty"`
 	// Outlived describes the processes that were ended because they ran on after the main process had ended by itself; empty
 	// without any.
-	Outlived string        `json:"outlived,omitempty"`
-	At       time.Time     `json:"at"`
-	Ran      time.Duration `json:"ran_ns"` // start to end on the monotonic clock
+	Outlived string `json:"outlived,omitempty"`
+	// MainRan is the time after which the main process had ended, with Outlived.
+	MainRan time.Duration `json:"main_ran_ns,omitempty"`
+	At      time.Time     `json:"at"`
+	Ran     time.Duration `json:"ran_ns"` // start to end on the monotonic clock
 	// PeakMemoryGiB and CPUSeconds are the kernel's totals; nil (null in JSON) where it keeps none.
 	PeakMemoryGiB *float64 `json:"peak_memory_gib"`
 	CPUSeconds    *float64 `json:"cpu_seconds"`

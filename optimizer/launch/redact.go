@@ -8,9 +8,18 @@ import (
 // redacted replaces a secret.
 const redacted = "[redacted]"
 
-// secretName matches the last words of the name of a flag, a setting or a variable whose value is a secret. A bare
-// "key" is excluded: most such arguments name a column.
-var secretName = regexp.MustCompile(`(?i)(^|[-_.])((api|access|secret|private|account|service|license|auth|ssh|encryption|wandb|hf|openai|comet|neptune|aws|azure|gcp)[-_]?key|apikey|token|auth[-_]?token|secret|password|passwd|pwd|passphrase|credentials?|bearer)$`)
+// secretWords matches the last words of the name of a flag, a setting, a variable, a header or a field whose value is a
+// secret. A bare "key" is excluded: most such arguments name a column.
+const secretWords = `(?:(?:api|access|secret|private|account|service|license|auth|ssh|encryption|shared[-_]?access|wandb|hf|openai|comet|neptune|aws|azure|gcp)[-_]?key|` +
+	`(?:(?:access|auth|refresh|client|hf|hub)[-_]?)?(?:token|secret)|password|passwd|pwd|passphrase|credentials?|bearer|auth|cookie|jwt|(?:shared[-_]?access[-_]?)?signature)`
+
+// secretName matches such a name as a whole.
+var secretName = regexp.MustCompile(`(?i)^([\w.+/-]*[-_.+/])?` + secretWords + `$`)
+
+// assignment matches a name and its secret within a text: a parameter of a URL, a header, a field of JSON or of a
+// connection string, a variable or a flag of a shell command.
+var assignment = regexp.MustCompile(`(?i)((?:[?&]sig|(?:^|[^a-z0-9])(?:` + secretWords + `|authorization)|(?-i:[A-Z0-9_]*_KEY))["']?\s*[=:]\s*["']?(?:(?:bearer|basic|token)\s+)?|` +
+	`(?:^|\s)--?(?:[a-z0-9._-]*[-_.])?` + secretWords + `\s+["']?)([^\s"'&;,-][^\s"'&;,]*)`)
 
 // secretVariable matches the name of an environment variable whose value is a secret.
 var secretVariable = regexp.MustCompile(`^([A-Z0-9_]*_)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$`)
@@ -27,7 +36,8 @@ var bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
 
 // Redact returns arguments in the form in which they may be stored and shown: values that look like secrets, by the
 // name of their flag, setting or variable (--api-key X, --password=X, wandb.api_key=X, HF_TOKEN=X) or by their own
-// form (hf_…, sk-…, AKIA…, https://user:password@…), are replaced.
+// form (hf_…, sk-…, AKIA…, https://user:password@…), are replaced, also within an argument (a URL, a header, JSON, a
+// shell command).
 func Redact(args []string) []string {
 	out := make([]string, len(args))
 	next := false // the previous argument was the name of a secret
@@ -48,9 +58,10 @@ func Redact(args []string) []string {
 	return out
 }
 
-// RedactText replaces in a text what has the form of a secret.
+// RedactText replaces in a text what has the name or the form of a secret.
 func RedactText(text string) string {
 	text = secretValue.ReplaceAllString(text, redacted)
+	text = assignment.ReplaceAllString(text, "${1}"+redacted)
 	text = bearer.ReplaceAllString(text, "$1 "+redacted)
 	return userInfo.ReplaceAllString(text, "${1}"+redacted+"@")
 }

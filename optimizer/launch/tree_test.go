@@ -105,6 +105,9 @@ func TestGrandchildLeavesTheSession(t *testing.T) {
 		if !strings.HasPrefix(e.Outlived, strconv.Itoa(daemon.PID)+" (") {
 			t.Errorf("ended with the job: %q, want the daemon %d", e.Outlived, daemon.PID)
 		}
+		if e.MainRan <= 0 || e.MainRan >= e.Ran {
+			t.Errorf("the main process ran for %s of %s", e.MainRan, e.Ran)
+		}
 	})
 }
 

@@ -28,10 +28,15 @@ func WhyUnobservable(argv, env []string) string {
 	}
 	for i, word := range words {
 		if isPython(word) {
-			if option := isolatingOption(words[i+1:]); option != "" {
-				return "Python runs with " + option + ", which leaves no room for it"
+			options := pythonOptions(words[i+1:])
+			off := strings.IndexAny(options, "IES")
+			switch {
+			case off < 0:
+				return ""
+			case options[off] == 'S' || strings.Contains(options, "u"):
+				return "Python runs with -" + options[off:off+1] + ", which leaves no room for it"
 			}
-			return ""
+			return "Python runs with -" + options[off:off+1] + ", which leaves no room for it, and buffers its output; -u shows each line at once"
 		}
 	}
 	return ""
@@ -48,12 +53,13 @@ func isPython(word string) bool {
 	return false
 }
 
-// isolatingOption returns the interpreter option that disables the observer, empty if none does.
-func isolatingOption(args []string) string {
+// pythonOptions returns the letters of the interpreter's own options, without their values.
+func pythonOptions(args []string) string {
+	letters := ""
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if len(a) < 2 || a[0] != '-' || a == "--" {
-			return ""
+			break
 		}
 		if strings.HasPrefix(a, "--") {
 			if a == "--check-hash-based-pycs" {
@@ -61,23 +67,20 @@ func isolatingOption(args []string) string {
 			}
 			continue
 		}
-		for j, c := range a[1:] {
-			switch c {
-			case 'I', 'E', 'S':
-				return "-" + string(c)
-			case 'c', 'm': // the program; later arguments belong to it
-				return ""
-			case 'W', 'X':
-				if j == len(a)-2 {
-					i++ // the value is the next argument
-				}
-			default:
-				continue
-			}
+		valued := strings.IndexAny(a, "cmWX") // the rest of the word is a value
+		if valued < 0 {
+			letters += a[1:]
+			continue
+		}
+		letters += a[1:valued]
+		if a[valued] == 'c' || a[valued] == 'm' { // the program; later arguments belong to it
 			break
 		}
+		if valued == len(a)-1 {
+			i++ // the value is the next argument
+		}
 	}
-	return ""
+	return letters
 }
 
 // interpreterLine returns the words of the "#!" line of a program, nil if it has none.

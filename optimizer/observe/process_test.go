@@ -200,6 +200,9 @@ func TestOff(t *testing.T) {
 	} {
 		want(t, argv, WhyUnobservable(strings.Fields(argv), nil) != "", off)
 	}
+	for argv, buffers := range map[string]bool{"python3 -I x.py": true, "python3 -EB x.py": true, "python3 -u -I x.py": false, "python3 -Iu x.py": false, "python3 -S x.py": false} {
+		want(t, argv+" buffers", strings.Contains(WhyUnobservable(strings.Fields(argv), nil), "buffers its output"), buffers)
+	}
 }
 
 // A failing hook is switched off and reported once; the training is unaffected.

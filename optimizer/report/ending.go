@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -28,6 +29,27 @@ type output struct {
 	path   string
 	lines  []string // without control characters
 	cut    bool     // earlier lines were omitted
+	// launched reports that the traceback of a launcher followed, which was omitted.
+	launched bool
+}
+
+// launcherError matches the error of a launcher (torchrun, accelerate, deepspeed) whose training has failed.
+var launcherError = regexp.MustCompile(`(?m)^(?:subprocess\.CalledProcessError|torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError): `)
+
+// launcherLine matches the lines that torchrun logs about its ranks.
+var launcherLine = regexp.MustCompile(`(?m)^[IWE]\d{4} .* torch/distributed/elastic/.*\n?`)
+
+// beforeLauncher returns the output of a failed training before the traceback and the table that its launcher adds; all of
+// it if no traceback of the training precedes them.
+func beforeLauncher(data []byte) []byte {
+	const heading = "Traceback (most recent call last):"
+	if m := launcherError.FindIndex(data); m != nil {
+		at := bytes.LastIndex(data[:m[0]], []byte("\n"+heading)) + 1
+		if bytes.Contains(data[:at], []byte(heading)) {
+			return launcherLine.ReplaceAll(data[:at], nil)
+		}
+	}
+	return data
 }
 
 // readTail returns the last lines of the stderr of a run's last job that printed any, or of its stdout if stderr is empty. The result is zero if
@@ -37,8 +59,9 @@ func readTail(dir string) output {
 		for _, stream := range []string{"stderr", "stdout"} {
 			path := filepath.Join(job, "job."+stream)
 			data, cut := lastBytes(path)
-			if lines, more := lastLines(data); len(lines) > 0 {
-				return output{stream: stream, path: path, lines: lines, cut: cut || more}
+			own := beforeLauncher(data)
+			if lines, more := lastLines(own); len(lines) > 0 {
+				return output{stream: stream, path: path, lines: lines, cut: cut || more, launched: len(own) < len(data)}
 			}
 		}
 	}
@@ -124,6 +147,9 @@ func outputSection(d *Data) section {
 	s.Intro = fmt.Sprintf("Last %s of %s", plural(len(out.lines), "line"), out.stream)
 	if !out.cut {
 		s.Intro = "All of " + out.stream
+	}
+	if out.launched {
+		s.Intro += ", without the lines of the launcher"
 	}
 	s.Intro += ". All output: optimize logs " + runName(d) + ", or " + out.path + "."
 	s.Blocks = []block{{Verbatim: out.lines}}

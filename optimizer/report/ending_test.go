@@ -95,3 +95,30 @@ func TestResumeLine(t *testing.T) {
 		}
 	}
 }
+
+// TestBeforeLauncher: the last line of a training is its own error rather than the end of its launcher's report.
+func TestBeforeLauncher(t *testing.T) {
+	const own = "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"t.py\", line 4, in <module>\n[rank0]: ValueError: boom\n"
+	const called = "Traceback (most recent call last):\n  File \"bin/accelerate\", line 8, in <module>\n    sys.exit(main())\nsubprocess.CalledProcessError: Command '['python3', 't.py']' returned non-zero exit status 1.\n"
+	for name, c := range map[string]struct {
+		text, last string
+		launched   bool
+	}{
+		"torchrun": {own + "E1126 18:41:48.424000 30852 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 0 (pid: 30861) of binary: python3\n" +
+			"Traceback (most recent call last):\n  File \"bin/torchrun\", line 8, in <module>\n    raise ChildFailedError(\n" +
+			"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + strings.Repeat("=", 60) + "\nt.py FAILED\n" + strings.Repeat("=", 60) + "\n", "[rank0]: ValueError: boom", true},
+		"accelerate":     {own + called, "[rank0]: ValueError: boom", true},
+		"no launcher":    {own, "[rank0]: ValueError: boom", false},
+		"the script's":   {"downloading\n" + called, "subprocess.CalledProcessError: Command '['python3', 't.py']' returned non-zero exit status 1.", false},
+		"only a message": {"subprocess.CalledProcessError: none\n", "subprocess.CalledProcessError: none", false},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "job.stderr"), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := readTail(dir)
+		if n := len(out.lines); n == 0 || out.lines[n-1] != c.last || out.launched != c.launched {
+			t.Errorf("%s: %q, launched %v; want the last line %q and %v", name, out.lines, out.launched, c.last, c.launched)
+		}
+	}
+}

@@ -352,21 +352,38 @@ func TestStopsAfterItsLastCheckpoint(t *testing.T) {
 	}
 }
 
-// TestRefusedResumeChangesNothing: a resume without a checkpoint is refused, and the record is unchanged byte for
-// byte.
+// TestRefusedResumeChangesNothing: a resume without a checkpoint, or without the script, is refused, and the record is
+// unchanged byte for byte.
 func TestRefusedResumeChangesNothing(t *testing.T) {
-	t.Parallel()
+	for name, saves := range map[string]bool{"no checkpoint": false, "no script": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refusedResume(t, saves)
+		})
+	}
+}
+
+func refusedResume(t *testing.T, saves bool) {
 	s := observedStage(t, func(a *actor) launch.Exit {
 		a.begins(nil)
 		a.step(9, 1)
+		if saves {
+			a.checkpoint()
+			a.step(9, 1)
+		}
 		return failed(9)
 	})
 	res := s.run()
+	if saves {
+		if err := os.Remove(filepath.Join(s.cfg.Dir, "train.py")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before, err := os.ReadFile(filepath.Join(res.Dir, journal.RecordFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res := s.resume(res.Dir, Change{}); res.Code != CodeUsage {
+	if res := s.resume(res.Dir, Change{}); res.Code != CodeUsage || saves != strings.Contains(fmt.Sprint(res.Err), "train.py: no such file") {
 		t.Errorf("exit %d (%v), want 2", res.Code, res.Err)
 	}
 	after, _ := os.ReadFile(filepath.Join(res.Dir, journal.RecordFile))
@@ -382,15 +399,17 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 		pace   func(epoch int) float64
 		anyway bool
 		code   Code
+		resume string
 	}{
 		"slow first epochs": {func(e int) float64 {
 			if e < 3 {
 				return 5
 			}
 			return 0.3
-		}, false, CodeDone},
-		"hopeless":             {func(int) float64 { return 5 }, false, CodeInfeasible},
-		"hopeless, with --yes": {func(int) float64 { return 5 }, true, CodeGuard},
+		}, false, CodeDone, ""},
+		"hopeless":                          {func(int) float64 { return 5 }, false, CodeInfeasible, ""},
+		"hopeless, with --yes":              {func(int) float64 { return 5 }, true, CodeGuard, ""},
+		"hopeless, a checkpoint may follow": {func(int) float64 { return 5 }, false, CodeGuard, "--resume {path}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -404,6 +423,9 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 			})
 			s.cfg.Resume, s.cfg.Planner, s.cfg.CPUs = resumableNo, "model", "1:2"
 			s.cfg.SLA.TimeMax, s.cfg.Anyway = at(45), c.anyway
+			if c.resume != "" {
+				s.cfg.Resume, s.cfg.Knobs = resumableAuto, map[string]string{"resume": c.resume}
+			}
 			res := s.run()
 			if res.Code != c.code {
 				t.Errorf("exit %d (%v) after %v s, want %d", res.Code, res.Err, res.Record.Outcome.Seconds, c.code)

@@ -64,7 +64,8 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 }
 
 // StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
-// it. The returned text describes what was done.
+// it. A job that had ended by itself was not stopped: its own end is recorded. The returned text describes what was
+// done.
 func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	id := filepath.Base(dir)
 	if h := journal.HolderOf(dir); h != nil && h.Alive() {
@@ -89,51 +90,56 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
 	r := newRun(a, Config{})
 	r.dir = jd
-	exit, err := r.stopOrphan(ctx, grace)
-	if err != nil {
-		return "", fmt.Errorf("stop %s: %w", id, err)
-	}
-	if exit == nil {
+	exit, asked, err := r.stopOrphan(ctx, grace)
+	if err != nil || exit == nil {
+		unlock()
+		if err != nil {
+			return "", fmt.Errorf("stop %s: %w", id, err)
+		}
 		return id + ": nothing runs", nil
 	}
-	if err := r.markEnded(*exit, &ending{state: journal.Stopped, reason: "user", detail: "stopped while no agent ran; " + describeExit(*exit), code: CodeTerminated}); err != nil {
-		return "", err
+	end := &ending{state: journal.Stopped, reason: "user", detail: "stopped while no agent ran; " + describeExit(*exit), code: CodeTerminated}
+	if !asked && slices.Contains([]launch.ExitReason{launch.Exited, launch.Killed, launch.OOM}, exit.Reason) { // by itself, earlier
+		end = &ending{state: journal.Failed, reason: string(exit.Reason), detail: exit.Detail, code: CodeTraining}
+		if exit.Code == 0 && exit.Signal == "" {
+			unlock()
+			return id + ": had finished", a.Resume(ctx, dir, Change{}, nil).Err // completes the record, launches nothing
+		}
 	}
-	return fmt.Sprintf("%s: stopped (%s)", id, describeExit(*exit)), nil
+	err = r.markEnded(*exit, end)
+	unlock()
+	return fmt.Sprintf("%s: %s (%s)", id, end.state, describeExit(*exit)), err
 }
 
-// stopOrphan loads the state of a run whose agent is dead, adopts its job and stops it. The exit is nil if no job runs.
-func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (*launch.Exit, error) {
+// stopOrphan loads the state of a run whose agent is dead, adopts its job and stops it, unless it has ended. The exit is
+// nil if no job runs; asked reports whether the job was asked to exit.
+func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (exit *launch.Exit, asked bool, err error) {
 	if _, err := r.dir.LoadState(&r.facts); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := r.reopenSite(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	r.withdrawPrepared()
 	defer r.settleEngine()
 	if r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts); r.Handle == nil || r.Ended {
-		return nil, nil
+		return nil, false, nil
 	}
 	j, err := r.Launcher.Adopt(ctx, *r.Handle)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	r.setJob(j)
 	select {
 	case <-j.Done():
-		exit := j.Exit()
-		return &exit, nil
+		ended := j.Exit()
+		return &ended, false, nil
 	default:
 	}
-	exit, err := r.stopAdopted(ctx, grace)
-	if err != nil {
-		return nil, err
-	}
-	return &exit, nil
+	ended, err := r.stopAdopted(ctx, grace)
+	return &ended, true, err
 }
 
 // stopAdopted asks the job to exit in the way that loses least work, as its agent would have done, and stops it if it

@@ -108,6 +108,42 @@ func TestStopRunWithoutAgent(t *testing.T) {
 	}
 }
 
+// TestStopRunThatHasEnded: a job that ended by itself while no agent ran was not stopped by a later request.
+func TestStopRunThatHasEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit  launch.Exit
+		state journal.State
+		text  string
+	}{
+		"finished": {finished, journal.Done, "had finished"},
+		"failed":   {failed(3), journal.Failed, "failed (exit code 3)"},
+		"killed":   {launch.Exit{Reason: launch.Killed, Code: -1, Signal: "SIGSEGV"}, journal.Failed, "failed (died of SIGSEGV)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			s.play = func(a *actor) launch.Exit {
+				a.begins(nil)
+				a.report(map[string]any{"event": "progress", "training": 1, "step": 9, "total_steps": 9, "step_seconds": 1, "threads": 2})
+				return c.exit
+			}
+			dir, job := orphan(t, s, true)
+			<-job.Done()
+			text, err := s.agent().StopRun(context.Background(), dir.Dir(), patience)
+			if err != nil || !strings.Contains(text, c.text) {
+				t.Errorf("%q, %v; want %q", text, err, c.text)
+			}
+			rec, err := journal.ReadRecord(dir.Dir())
+			if err != nil || rec.State != c.state || rec.Exit == nil || rec.Exit.Reason != string(c.exit.Reason) {
+				t.Errorf("record %+v, %v; want state %s", rec, err, c.state)
+			}
+			if asks, stops := job.counts(); asks+stops > 0 || len(s.started()) != 1 {
+				t.Errorf("asked %d times, stopped %d times, %d launches; want no request and 1 launch", asks, stops, len(s.started()))
+			}
+		})
+	}
+}
+
 // TestLatestJob: between two jobs, the keeper's record of the previous one is not attributed to the one being
 // started.
 func TestLatestJob(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"trainopt/cost"
@@ -107,6 +109,9 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.openCheckpoints()
 	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) {
 		return refuse(r.noCheckpoint("its job has ended"))
+	}
+	if err := r.programGone(); r.Ended && err != nil {
+		return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
 	}
 	changed := r.changeLimits(change)
 	if change.Engine != "" {
@@ -246,6 +251,20 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 		return r.restartFromCheckpoint(ctx, describeExit(exit))
 	}
 	r.handleExit(ctx, exit)
+	return nil
+}
+
+// programGone returns an error if the script, or the program that runs it, no longer exists on this machine.
+func (r *run) programGone() error {
+	paths := []string{r.rec.Script.Path}
+	if len(r.Argv) > 0 && strings.Contains(r.Argv[0], "/") {
+		paths = append(paths, absolute(r.Config.Dir, r.Argv[0]))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); path != "" && r.Config.Engine == "" && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("find %s: no such file", path)
+		}
+	}
 	return nil
 }
 

@@ -279,6 +279,12 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	if exit.Outlived != "" {
 		r.event(Warning, "the training's first process has ended; processes that ran on after it were ended: %s (a training has to stay in the foreground)", exit.Outlived)
 	}
+	if r.leftForeground(exit, now) {
+		const why = "it continued in the background, where it was ended: end a shell script with exec or wait, leave out nohup, & and setsid"
+		r.end(&ending{state: journal.Failed, reason: string(exit.Reason), detail: joinDetail(exit.Detail, why), exit: &exit, code: CodeTraining,
+			err: errors.New("the training failed: " + why)})
+		return
+	}
 	if exit.Reason == launch.Exited && exit.Code == 0 {
 		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
 			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
@@ -322,6 +328,19 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	reason := string(exit.Reason)
 	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
 		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// leftForeground reports whether the processes that outlived the main process did the work of the job: its first progress
+// came and continued after that process, or none came at all within its time, which was short.
+func (r *run) leftForeground(exit launch.Exit, now time.Duration) bool {
+	if exit.Outlived == "" || exit.Reason != launch.Exited || exit.Code != 0 {
+		return false
+	}
+	outlived := exit.Ran - exit.MainRan
+	if seg := r.Progress.Current(); seg.FirstRowAt > 0 {
+		return seg.FirstRowAt > now-outlived && seg.LastRowAt > now-outlived+time.Second // a row may be read late
+	}
+	return exit.MainRan < outlived
 }
 
 // stoppedAtLimit returns the limit at which the supervisor, or an engine, ended a job without an agent; ok is false if

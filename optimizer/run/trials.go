@@ -85,7 +85,7 @@ func (r *run) takeTrial() {
 			o.threads = request{}
 		}
 	case !a.OK:
-		r.eventOnce(Info, "threads", "thread count %d not tried: %s", a.Tried, a.Reason)
+		r.eventOnce(Info, "threads", "no other thread count tried: %s", a.Reason)
 	case a.Op == observe.Trial:
 		r.judgeTrial(a)
 	case a.Op == observe.SetThreads:

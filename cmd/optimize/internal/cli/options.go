@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -89,31 +90,38 @@ func WantOne(flag, value string, known ...string) error {
 type Format struct {
 	Name  string // default: text
 	File  string // "": standard output
+	flag  string // of the file
 	known []string
 }
 
 // Add registers --format and a flag for the file, from whose name the format is derived by default.
 func (f *Format) Add(fs *pflag.FlagSet, file string, known []string) {
-	f.known = known
+	f.known, f.flag = known, file
 	f.Name = cmp.Or(f.Name, "text")
 	fs.StringVar(&f.Name, "format", f.Name, strings.Join(known, "|")+" (default: by the name of the file, else "+f.Name+")")
 	fs.StringVarP(&f.File, file, "o", "", "write to `FILE` instead of standard output")
 }
 
 // aliases maps extensions of files to formats of another name.
-var aliases = map[string]string{"htm": "html", "md": "markdown"}
+var aliases = map[string]string{"htm": "html", "md": "markdown", "txt": "text", "log": "text", "out": "text"}
+
+// fileFormat matches the extension of a file that names a format, unlike a date or a version.
+var fileFormat = regexp.MustCompile(`^[a-z][a-z0-9]{1,4}$`)
 
 // Resolve sets the format: that of --format, else JSON with --json, else that of the file. It returns an error if the
-// format is not known.
+// format is not known, also one that only the name of the file asks for.
 func (f *Format) Resolve(o Options) error {
 	extension := strings.TrimPrefix(strings.ToLower(filepath.Ext(f.File)), ".")
 	extension = cmp.Or(aliases[extension], extension)
+	unknown := fileFormat.MatchString(extension) && !slices.Contains(f.known, extension) && extension != "json"
 	switch {
 	case o.Changed("format"):
-	case o.JSON:
+	case o.JSON && !unknown:
 		f.Name = "json"
 	case slices.Contains(f.known, extension):
 		f.Name = extension
+	case unknown:
+		return Usagef("--%s %s: no format for this name, want one of %s, or --format", f.flag, f.File, strings.Join(f.known, ", "))
 	}
 	if !slices.Contains(f.known, f.Name) {
 		return Usagef("--format %q: unknown, want one of %s", f.Name, strings.Join(f.known, ", "))

@@ -112,8 +112,10 @@ Exit code 6: no machine meets the deadline and the budget with 95 % probability.
 // run builds the question from flags, settings, and --like or --script, answers it from the runs database and the
 // embedded measurements, and writes the answer. An infeasible answer is written too, with its own exit code.
 func (o *options) run() error {
-	if err := o.format.Resolve(o.Options); err != nil {
-		return err
+	if o.export == "" {
+		if err := o.format.Resolve(o.Options); err != nil {
+			return err
+		}
 	}
 	vals, err := o.ProjectSettings(o.Flags)
 	if err != nil {
