@@ -102,6 +102,31 @@ func plainFloat(b []byte) (v float64, ok bool) {
 	return v, true
 }
 
+// leadingFloat parses the digits with an optional decimal point at an index as plainFloat does, and returns the index after
+// them. end is -1 if the number is not that simple.
+func leadingFloat(b []byte, at int) (v float64, end int) {
+	start, mantissa, fraction := at, uint64(0), 0
+	for ; at < len(b) && b[at]-'0' <= 9; at++ {
+		mantissa = mantissa*10 + uint64(b[at]-'0')
+	}
+	digits := at - start
+	if at < len(b) && b[at] == '.' {
+		at++
+		start = at
+		for ; at < len(b) && b[at]-'0' <= 9; at++ {
+			mantissa = mantissa*10 + uint64(b[at]-'0')
+		}
+		fraction = at - start
+	}
+	if digits+fraction-1 >= 19 || digits+fraction == 0 || mantissa > 1<<53 {
+		return 0, -1
+	}
+	if v = float64(mantissa); fraction > 0 {
+		v /= tens[fraction]
+	}
+	return v, at
+}
+
 // wordReading classifies a field that is not numeric, ignoring case.
 func wordReading(b []byte) reading {
 	if len(b) > 16 {
