@@ -42,6 +42,7 @@ type Options struct {
 type Query struct {
 	Job    history.Job
 	Config history.Config
+	Brief  bool // no basis and no extrapolations in the estimate, which costs less
 }
 
 // BasisGroup is one group of measurements that an estimate is based on.
@@ -288,8 +289,9 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	}
 	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - intervalSigma*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
 	e.Prior = max(0, min(1, g.left))
-	e.Basis = m.grounds(g, 1-e.Prior)
-	e.Extrapolates = t.extrapolates(p, points)
+	if !q.Brief {
+		e.Basis, e.Extrapolates = m.grounds(g, 1-e.Prior), t.extrapolates(p, points)
+	}
 	return e
 }
 
