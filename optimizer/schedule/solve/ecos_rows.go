@@ -74,30 +74,31 @@ func (r *ecosRows) factorise(v []float64) bool {
 // solve computes the duals of the rows and t from the Schur complement, then the columns and the duals of their own
 // lines.
 func (r *ecosRows) solve(b []float64, bT float64, d []float64, out *step) {
-	first := len(r.columns)
+	first, right, columns := len(r.columns), r.right, r.columns
 	for i := range r.rows {
-		r.right[i] = -r.count[first+i] * d[first+i]
+		right[i] = -r.count[first+i] * d[first+i]
 	}
-	r.right[r.rows] = -bT
-	for k := range r.columns {
-		c := &r.columns[k]
-		w := c.count * (r.v[k]*b[k] - d[k])
-		right := r.right[int(c.timeA)-first:]
-		right[0] += w
-		right[1] += -c.rateA * w
-		r.right[int(c.limit)-first] += c.use * w
+	right[r.rows] = -bT
+	v, own, want, x, z := r.v[:first], d[:first], b[:first], out.x[:first], out.z
+	for k := range columns {
+		c := &columns[k]
+		w := c.count * (v[k]*want[k] - own[k])
+		a := right[int(c.timeA)-first:][:2]
+		a[0] += w
+		a[1] -= c.rateA * w
+		right[int(c.limit)-first] += c.use * w
 		if c.timeB >= 0 {
-			right = r.right[int(c.timeB)-first:]
-			right[0] += w
-			right[1] += -c.rateB * w
+			b := right[int(c.timeB)-first:][:2]
+			b[0] += w
+			b[1] -= c.rateB * w
 		}
 	}
-	substitute(r.matrix, r.pivots, r.right)
-	copy(out.z[first:], r.right[:r.rows])
-	out.t = r.right[r.rows]
-	for k := range r.columns {
-		z := r.columns[k].against(out.z) - b[k]
-		out.x[k] = -r.v[k]*z - d[k]
-		out.z[k] = z
+	substitute(r.matrix, r.pivots, right)
+	copy(z[first:], right[:r.rows])
+	out.t = right[r.rows]
+	for k := range columns {
+		price := columns[k].against(z) - want[k]
+		x[k] = -v[k]*price - own[k]
+		z[k] = price
 	}
 }
