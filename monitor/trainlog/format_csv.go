@@ -311,13 +311,8 @@ func (t *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (o
 	if c.kind.text() {
 		return t.opts.setText(r, c.target, f, &t.texts), false
 	}
-	v, ok := plainFloat(f)
-	if !ok || v < 0 {
-		if v, fatal = t.oddValue(r.Line, c, f, out); fatal {
-			return false, true
-		}
-	}
-	return c.store(r, v, exact), false
+	v, fatal := t.oddValue(r.Line, c, f, out)
+	return !fatal && c.store(r, v, exact), fatal
 }
 
 // store stores a number, NaN for none, and reports whether it was one.
@@ -342,7 +337,7 @@ func (c *cell) store(r *Row, v float64, exact *uint32) bool {
 	return true
 }
 
-// oddValue parses a field that is not a plain non-negative number and reports its oddity.
+// oddValue parses a numeric field and reports its oddity.
 func (t *csvParser) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
 	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
 	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {
