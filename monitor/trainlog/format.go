@@ -157,24 +157,16 @@ func (o *parseOptions) resolve(name string) target {
 // setText stores a field in the timestamp or the text column that to names; it returns false if the field is blank or
 // no timestamp. A canonical name takes precedence over an earlier timestamp.
 func (o *parseOptions) setText(r *Row, to target, f []byte, texts *interner) bool {
-	var field *string
-	switch to.kind {
-	case toStamp:
+	if to.kind == toStamp {
 		if r.Stamp.IsZero() || to.exact {
 			r.Stamp = parseStamp(f, o.location)
 		}
 		return !r.Stamp.IsZero()
-	case toModel:
-		field = &r.Model
-	case toDataset:
-		field = &r.Dataset
-	case toDevice:
-		field = &r.Device
 	}
 	if f = bytes.TrimSpace(f); len(f) == 0 {
 		return false
 	}
-	*field = texts.get(f, func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })
+	*r.text(to.kind) = texts.get(f, func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })
 	return true
 }
 

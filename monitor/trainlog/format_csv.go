@@ -46,6 +46,8 @@ type cell struct {
 	target
 	name string
 	hash uint64 // of the normalised name
+
+	raw, text string // last text of the column and its conversion
 }
 
 // maxRecordLines bounds the number of lines of a quoted field; beyond it the quote is treated as damage.
@@ -113,6 +115,9 @@ func (t *csvParser) line(text []byte, n int, out sink) {
 		t.hold(text, out)
 		return
 	}
+	if t.plain(text, n, out) {
+		return
+	}
 	if t.delim != 0 && bytes.Count(text, []byte{'"'})%2 == 1 {
 		t.held, t.heldLine = append(t.held, bytes.Clone(text)), n
 		return
@@ -167,6 +172,70 @@ func (t *csvParser) record(text []byte, n int, out sink) {
 		return
 	}
 	t.row(fields, n, out)
+}
+
+// plain is record in one pass for most rows: one that begins with a digit, has as many fields as the header, no quotes,
+// and nothing to report. It returns false, without effects outside of the scratch row, for all other records.
+func (t *csvParser) plain(text []byte, n int, out sink) bool {
+	if len(t.cells) == 0 || len(text) == 0 || text[0]-'0' > 9 || t.dialect.adjust != nil {
+		return false
+	}
+	r, at := &t.scratch, -1
+	r.begin(n)
+	extra, some, exact := uint64(0), false, uint32(0)
+	for i := range t.cells {
+		if at++; at > len(text) {
+			return false
+		}
+		c := &t.cells[i]
+		if c.kind == toColumn || c.kind == toGPUUtil || c.kind == toSum {
+			v, end := leadingFloat(text, at)
+			if end < 0 || end < len(text) && text[end] != t.delim {
+				end = t.fieldEnd(text, at)
+				var how reading
+				if v, how = parseNumber(text[at:end], false); how > readEmpty || v < 0 {
+					return false
+				}
+			}
+			some = c.store(r, v, &exact) || some
+			at = end
+			continue
+		}
+		if n := at + len(c.raw); n > at && n < len(text) && text[n] == t.delim && string(text[at:n]) == c.raw {
+			*r.text(c.kind), some, at = c.text, true, n
+			continue
+		}
+		f := text[at:t.fieldEnd(text, at)]
+		at += len(f)
+		switch {
+		case bytes.IndexByte(f, '"') >= 0:
+			return false
+		case c.kind != toNowhere:
+			if t.opts.setText(r, c.target, f, &t.texts) {
+				some = true
+				if c.kind != toStamp {
+					c.raw, c.text = string(f), *r.text(c.kind)
+				}
+			}
+		case !blank(f):
+			extra += mix(c.hash, hashText(f))
+		}
+	}
+	if at != len(text) || !some {
+		return false
+	}
+	t.fresh = false
+	t.base.fix(r)
+	out.row(r, extra)
+	return true
+}
+
+// fieldEnd returns the end of the field without quotes at an index.
+func (t *csvParser) fieldEnd(text []byte, at int) int {
+	if n := bytes.IndexByte(text[at:], t.delim); n >= 0 {
+		return at + n
+	}
+	return len(text)
 }
 
 // anyNumber reports whether a field is a number; such a record is not a header.
@@ -242,17 +311,17 @@ func (t *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (o
 	if c.kind.text() {
 		return t.opts.setText(r, c.target, f, &t.texts), false
 	}
-	v, ok := plainFloat(f)
-	if !ok || v < 0 {
-		if v, fatal = t.oddValue(r.Line, c, f, out); fatal {
-			return false, true
-		}
-	}
+	v, fatal := t.oddValue(r.Line, c, f, out)
+	return !fatal && c.store(r, v, exact), fatal
+}
+
+// store stores a number, NaN for none, and reports whether it was one.
+func (c *cell) store(r *Row, v float64, exact *uint32) bool {
 	if c.kind == toGPUUtil {
 		setGPUUtil(r, c.gpu, v)
 	}
-	if math.IsNaN(v) {
-		return false, false
+	if v != v {
+		return false
 	}
 	bit := uint32(1) << c.column
 	switch {
@@ -260,15 +329,15 @@ func (t *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (o
 	case c.kind == toSum && r.has&bit != 0:
 		r.values[c.column] += v
 	case r.has&bit == 0 || (c.exact && *exact&bit == 0):
-		r.Set(c.column, v)
+		r.values[c.column], r.has = v, r.has|bit
 		if c.exact {
 			*exact |= bit
 		}
 	}
-	return true, false
+	return true
 }
 
-// oddValue parses a field that is not a plain non-negative number and reports its oddity.
+// oddValue parses a numeric field and reports its oddity.
 func (t *csvParser) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
 	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
 	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {

@@ -115,7 +115,7 @@ func rowText(rows []Row) string {
 	s := ""
 	for i := range rows {
 		r := rows[i]
-		s += fmt.Sprintf("%d:%x ", r.Line, rowHash(&r, 0))
+		s += fmt.Sprintf("%d:%x ", r.Line, rowHash(&r, 0)+new(textHashes).of(&r))
 	}
 	return s
 }

@@ -26,6 +26,7 @@ type ingest struct {
 	headB int   // bytes in head.lines
 
 	seen      recentRows
+	texts     textHashes
 	badSeen   map[uint64]bool
 	furthest  position
 	replaying bool
@@ -223,7 +224,7 @@ func (in *ingest) row(r *Row, extra uint64) {
 		in.bad(r.Line, fmt.Sprintf("%s %.10g is not plausible", c, r.values[c]))
 		return
 	}
-	h := rowHash(r, extra)
+	h := rowHash(r, extra) + in.texts.of(r)
 	if in.fileRows++; in.fileRows == 1 {
 		in.first = h
 	}

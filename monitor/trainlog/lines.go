@@ -42,6 +42,7 @@ type splitter struct {
 	odd     bool   // one byte of a two-byte character is left
 	high    uint16 // first half of a surrogate pair
 	nuls    int    // NUL bytes dropped
+	plain   bool   // the chunk contains neither CR nor NUL
 
 	safeAt   int64 // offset at which a restart may continue: between lines and records
 	safeLine int
@@ -81,6 +82,7 @@ func (s *splitter) feed(chunk []byte, emit func(text []byte, n int)) int {
 	}
 	from := s.at
 	s.at += int64(len(chunk))
+	s.plain = bytes.IndexByte(chunk, '\r') < 0 && bytes.IndexByte(chunk, 0) < 0
 	for pos := 0; pos < len(chunk); {
 		if s.afterCR {
 			s.afterCR = false
@@ -90,7 +92,10 @@ func (s *splitter) feed(chunk []byte, emit func(text []byte, n int)) int {
 				continue
 			}
 		}
-		end := lineEnd(chunk[pos:])
+		end := bytes.IndexByte(chunk[pos:], '\n')
+		if !s.plain {
+			end = lineEnd(chunk[pos:])
+		}
 		if end < 0 {
 			s.keep(chunk[pos:])
 			break
@@ -166,7 +171,7 @@ func (s *splitter) finish(text []byte, loneCR bool, emit func([]byte, int)) {
 	skipped := s.skip
 	s.skip = false
 	if !skipped {
-		if i := bytes.IndexByte(text, 0); i >= 0 {
+		if !s.plain && bytes.IndexByte(text, 0) >= 0 {
 			s.nuls += bytes.Count(text, []byte{0})
 			text = bytes.ReplaceAll(text, []byte{0}, nil)
 		}

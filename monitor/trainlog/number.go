@@ -73,33 +73,41 @@ var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 
 // power of ten exactly, so that one division yields the nearest number (Clinger 1990). ok is false for all other
 // input.
 func plainFloat(b []byte) (v float64, ok bool) {
-	i := 0
-	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
-		i = 1
+	signed := len(b) > 0 && (b[0] == '-' || b[0] == '+')
+	at := 0
+	if signed {
+		at = 1
 	}
-	mantissa, point, digits := uint64(0), -1, 0
-	for ; i < len(b); i++ {
-		switch c := b[i]; {
-		case c >= '0' && c <= '9':
-			mantissa = mantissa*10 + uint64(c-'0')
-			digits++
-		case c == '.' && point < 0:
-			point = digits
-		default:
-			return 0, false
-		}
-	}
-	if digits == 0 || digits > 19 || mantissa > 1<<53 {
-		return 0, false
-	}
-	v = float64(mantissa)
-	if point >= 0 {
-		v /= tens[digits-point]
-	}
-	if b[0] == '-' {
+	v, end := leadingFloat(b, at)
+	if signed && b[0] == '-' {
 		v = -v
 	}
-	return v, true
+	return v, end == len(b)
+}
+
+// leadingFloat parses the digits with an optional decimal point at an index as plainFloat does, and returns the index after
+// them. end is -1 if the number is not that simple.
+func leadingFloat(b []byte, at int) (v float64, end int) {
+	start, mantissa, fraction := at, uint64(0), 0
+	for ; at < len(b) && b[at]-'0' <= 9; at++ {
+		mantissa = mantissa*10 + uint64(b[at]-'0')
+	}
+	digits := at - start
+	if at < len(b) && b[at] == '.' {
+		at++
+		start = at
+		for ; at < len(b) && b[at]-'0' <= 9; at++ {
+			mantissa = mantissa*10 + uint64(b[at]-'0')
+		}
+		fraction = at - start
+	}
+	if digits+fraction-1 >= 19 || digits+fraction == 0 || mantissa > 1<<53 {
+		return 0, -1
+	}
+	if v = float64(mantissa); fraction > 0 {
+		v /= tens[fraction]
+	}
+	return v, at
 }
 
 // wordReading classifies a field that is not numeric, ignoring case.

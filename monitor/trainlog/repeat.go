@@ -11,7 +11,7 @@ func hasPosition(r *Row) bool {
 	return r.has&(1<<Epoch|1<<Step|1<<TimeSoFar) != 0 || !r.Stamp.IsZero()
 }
 
-// rowHash returns a hash of a row's contents that does not depend on the order of columns or the notation of numbers.
+// rowHash returns a hash of a row's contents except its texts that does not depend on the order of columns or the notation of numbers.
 // It excludes the total epochs, the total steps and the batch size, which are settings rather than results.
 func rowHash(r *Row, extra uint64) uint64 {
 	h := extra
@@ -27,10 +27,25 @@ func rowHash(r *Row, extra uint64) uint64 {
 	if !r.Stamp.IsZero() {
 		h += mix(2000, uint64(r.Stamp.UnixNano()))
 	}
-	for i, s := range [...]string{r.Model, r.Dataset, r.Device} {
-		if s != "" {
-			h += mix(uint64(i)+3000, hashText(s))
+	return h
+}
+
+// textHashes holds the last texts of a log and their part of the hash of a row.
+type textHashes [3]struct {
+	text string
+	hash uint64
+}
+
+// of returns the part of the texts of a row.
+func (t *textHashes) of(r *Row) (h uint64) {
+	for i, s := range [...]*string{&r.Model, &r.Dataset, &r.Device} {
+		if *s == "" {
+			continue
 		}
+		if m := &t[i]; m.text != *s {
+			m.text, m.hash = *s, mix(uint64(i)+3000, hashText(*s))
+		}
+		h += t[i].hash
 	}
 	return h
 }
@@ -181,6 +196,9 @@ const (
 // implausible returns a column whose value no training reaches: a clock or an identifier in the wrong column, or
 // damage.
 func (p *position) implausible(r *Row) (c Column, wrong bool) {
+	if r.has&(1<<Step|1<<TotalSteps|1<<Epoch|1<<TotalEpochs) == 1<<Step && r.values[Step] <= maxSteps {
+		return 0, false
+	}
 	for _, c := range []Column{Step, TotalSteps} {
 		if v, ok := r.Value(c); ok && v > maxSteps {
 			return c, true

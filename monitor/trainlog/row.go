@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -71,6 +72,11 @@ func (r *Row) Value(c Column) (float64, bool) {
 	return r.values[c], true
 }
 
+// Next returns the first column from c on that has a value; NumColumns if none has.
+func (r *Row) Next(c Column) Column {
+	return c + Column(bits.TrailingZeros32((r.has|1<<NumColumns)>>c))
+}
+
 // Set stores the value of a column; NaN removes it.
 func (r *Row) Set(c Column, v float64) {
 	if math.IsNaN(v) {
@@ -110,6 +116,17 @@ func (r *Row) Values() map[string]any {
 func (r *Row) begin(line int) {
 	r.Line, r.At, r.Stamp, r.Repeated, r.has = line, time.Time{}, time.Time{}, false, 0
 	r.Model, r.Dataset, r.Device, r.GPUUtil = "", "", "", r.GPUUtil[:0]
+}
+
+// text returns the field of a text column.
+func (r *Row) text(kind targetKind) *string {
+	switch kind {
+	case toModel:
+		return &r.Model
+	case toDataset:
+		return &r.Dataset
+	}
+	return &r.Device
 }
 
 // known reports whether any numeric column has a value.

@@ -215,7 +215,7 @@ func TestWritersDamaged(t *testing.T) {
 func valuesOf(rows []Row) string {
 	s := ""
 	for i := range rows {
-		s += fmt.Sprintf("%x ", rowHash(&rows[i], 0))
+		s += fmt.Sprintf("%x ", rowHash(&rows[i], 0)+new(textHashes).of(&rows[i]))
 	}
 	return s
 }

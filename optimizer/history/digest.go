@@ -29,13 +29,9 @@ const (
 )
 
 func (d *digest) row(r *trainlog.Row) {
-	if len(d.buf) > 3072 {
-		d.flush()
-	}
-	for c := trainlog.Column(0); c < trainlog.NumColumns; c++ {
-		if v, ok := r.Value(c); ok {
-			d.number(byte(c), math.Float64bits(v))
-		}
+	for c := r.Next(0); c < trainlog.NumColumns; c = r.Next(c + 1) {
+		v, _ := r.Value(c)
+		d.number(byte(c), math.Float64bits(v))
 	}
 	for i, v := range r.GPUUtil {
 		if !math.IsNaN(v) {
@@ -53,7 +49,14 @@ func (d *digest) row(r *trainlog.Row) {
 }
 
 func (d *digest) number(key byte, bits uint64) {
-	d.buf = binary.LittleEndian.AppendUint64(append(d.buf, key), bits)
+	n := len(d.buf)
+	if n+9 > cap(d.buf) {
+		d.flush()
+		n = 0
+	}
+	d.buf = d.buf[:n+9]
+	d.buf[n] = key
+	binary.LittleEndian.PutUint64(d.buf[n+1:], bits)
 }
 
 // text adds a text if it differs from the last one of its field.

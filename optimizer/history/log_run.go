@@ -172,6 +172,9 @@ func (u *run) describe(r *trainlog.Row, o *anomalies) {
 	if r.Dataset != "" {
 		u.job.Dataset = r.Dataset
 	}
+	if c := r.Next(trainlog.TotalEpochs); c == trainlog.Step && r.Next(trainlog.TotalSteps) >= trainlog.BatchSize || c >= trainlog.BatchSize {
+		return
+	}
 	for _, f := range [...]struct {
 		c  trainlog.Column
 		to *float64

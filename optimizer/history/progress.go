@@ -78,6 +78,9 @@ func (u *run) timing(r *trainlog.Row, p place, o *anomalies) {
 		row = float64(u.rows)
 	}
 	for position, v := range [numPositions]float64{byEpoch: p.epoch, byStep: p.step, byRow: row} {
+		if math.IsNaN(v) {
+			continue
+		}
 		for clock, t := range [numClocks]float64{ofCounter: p.time, ofStamp: stamp} {
 			if seconds, ok := u.paces[position][clock].advance(t, v); ok {
 				u.at.paces[position][clock].add(seconds)

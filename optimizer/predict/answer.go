@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -126,7 +127,7 @@ func (s *predictionContext) predict(ways []work, configs []configuration, places
 		}
 	}
 	if len(s.configs) == 0 {
-		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive(s.speedKnown(all, configs)))
+		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive(s.speedMissing(all, configs)))
 	}
 	forEachParallel(len(s.configs), func(i int) { s.configs[i].predictPeaks(all, s.question.Job, s.work) })
 	for _, p := range places {
@@ -138,12 +139,19 @@ func (s *predictionContext) predict(ways []work, configs []configuration, places
 	return len(configs) - len(s.configs), nil
 }
 
-// speedKnown reports whether the speed of some configuration has a basis, in samples/s.
-func (s *predictionContext) speedKnown(p Predictor, configs []configuration) bool {
-	return slices.ContainsFunc(configs, func(c configuration) bool {
-		e, err := p.Predict(c.query(s.question.Job), transfer.Throughput)
-		return err == nil && known(e.Value)
-	})
+// speedMissing returns the reason why the speed of the first configuration has no basis, in samples/s; "" if that of some
+// configuration has one.
+func (s *predictionContext) speedMissing(p Predictor, configs []configuration) (why string) {
+	for i := range configs {
+		e, err := p.Predict(configs[i].query(s.question.Job), transfer.Throughput)
+		switch {
+		case err == nil && known(e.Value):
+			return ""
+		case err != nil && why == "": // "predict throughput of JOB: reason: no basis"
+			_, why, _ = strings.Cut(strings.TrimSuffix(err.Error(), ": "+transfer.ErrNoBasis.Error()), ": ")
+		}
+	}
+	return cmp.Or(why, "no speed is known")
 }
 
 // inUnit returns the entries of the training in the unit of the work; rates in other units are not comparable.

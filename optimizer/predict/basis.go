@@ -169,9 +169,9 @@ func named(e history.Entry) string {
 	return string(e.Kind) + " " + e.ID
 }
 
-// whatToGive describes the flags that would provide a basis. If the speed is known, only the amount of work is
-// missing.
-func (q *Question) whatToGive(speedKnown bool) string {
+// whatToGive describes the flags that would provide a basis, given the reason why the speed has none. Without one the speed
+// is known, and only the amount of work is missing.
+func (q *Question) whatToGive(missing string) string {
 	j := q.Job
 	var work, give []string
 	if math.IsNaN(j.Epochs) {
@@ -180,13 +180,16 @@ func (q *Question) whatToGive(speedKnown bool) string {
 	if math.IsNaN(j.DataCount) {
 		work = append(work, "--data-count")
 	}
-	if speedKnown && len(work) > 0 {
+	if missing == "" && len(work) > 0 {
 		return "the speed of " + q.subject() + " can be predicted, but not its total work: give " + strings.Join(work, " and ") + ", or --like RUN|LOG of an earlier training of it"
 	}
 	if j.Model == "" {
 		give = append(give, "--model")
 	}
 	text := "nothing measured resembles " + q.subject()
+	if missing != "" {
+		text += ": " + missing
+	}
 	if give = append(give, work...); len(give) > 0 {
 		text += "; give " + strings.Join(give, ", ") + ", or"
 	} else {

@@ -272,8 +272,10 @@ func sameModel(a, b history.Job) bool { return a.Model != "" && strings.EqualFol
 
 // predictPeaks predicts the memory of a configuration, and its throughput when its speed is in another unit.
 func (c *configuration) predictPeaks(p Predictor, job history.Job, w work) {
+	q := c.query(job)
+	q.Brief = true
 	further := func(what transfer.Quantity) sla.Interval {
-		if e, err := p.Predict(c.query(job), what); err == nil && known(e.Value) {
+		if e, err := p.Predict(q, what); err == nil && known(e.Value) {
 			return e.Value
 		}
 		return unknown

@@ -45,7 +45,7 @@ func TestWhatToGive(t *testing.T) {
 		"samples":         {1e8, 3, nan, "bert", "--data-count", "--epochs"},
 		"epochs":          {1e8, nan, 1e5, "bert", "--epochs", "--data-count"},
 		"both":            {1e8, nan, nan, "bert", "--epochs and --data-count", "nothing measured"},
-		"no measurements": {nan, 3, 1e5, "nosuch", "nothing measured resembles nosuch", "is missing"},
+		"no measurements": {nan, 3, 1e5, "nosuch", "nothing measured resembles nosuch: ", "is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()

@@ -99,7 +99,7 @@ func TestCarryBatchSize(t *testing.T) {
 func TestRatio(t *testing.T) {
 	m := New(carryEntries(), Options{})
 	q := func(cpus, batch float64) Query {
-		return Query{similarRun("", 1).Job, history.Config{CPUs: cpus, Batch: batch, MemoryGiB: math.NaN()}}
+		return Query{Job: similarRun("", 1).Job, Config: history.Config{CPUs: cpus, Batch: batch, MemoryGiB: math.NaN()}}
 	}
 	up, err := m.Ratio(q(4, 64), q(4, 128), Throughput)
 	if err != nil {

@@ -24,7 +24,7 @@
 //
 //   - level: constants, and slopes over the device's peaks;
 //   - batch: a slope over log b and smooth curves around it (squared exponentials), ρ_J and ρ_J·ρ_D; a faster device
-//     (by FP32 and bandwidth) needs a larger batch to be saturated, so b is shifted accordingly;
+//     (by FP32 and bandwidth) needs a larger batch to be saturated, so b is shifted accordingly (not for far questions);
 //   - loss: zero for one GPU. Brownian and integrated Brownian motion in u, a step from one GPU to two, a step and
 //     Brownian motion over nodes. It thus bends like T_iter = (T_grad^γ + T_sync^γ)^(1/γ) of Pollux (Qiao et al.,
 //     OSDI 2021) without its parameters, and intervals grow outside the measured range. A large part depends on b,

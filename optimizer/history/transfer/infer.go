@@ -48,7 +48,7 @@ func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, 
 	}
 	m := New(all, Options{})
 	query := func(a resources.Allocation) Query {
-		q := Query{job, c.Config(a)}
+		q := Query{Job: job, Config: c.Config(a)}
 		q.Config.Batch = batch(a)
 		return q
 	}

@@ -85,12 +85,28 @@ func siteOf(e *history.Entry, unit string) site {
 
 // traits returns the features of the jobs of all entries.
 func (x *index) traits(entries []history.Entry) []trait {
+	type key struct {
+		script, hash, model, dataset, family, framework string
+		size                                            [sizes]uint64
+	}
+	first := make([]int, len(entries)) // entry with the same job
+	seen := map[key]int{}
 	for i := range entries {
-		x.learnModel(entries[i].Job)
+		j := &entries[i].Job
+		k := key{j.Script, j.ScriptSHA256, j.Model, j.Dataset, j.Family, j.Framework,
+			[sizes]uint64{math.Float64bits(j.Params), math.Float64bits(j.Layers), math.Float64bits(j.DataCount), math.Float64bits(j.DataSizeMB)}}
+		at, ok := seen[k]
+		if !ok {
+			at, seen[k] = i, i
+			x.learnModel(*j)
+		}
+		first[i] = at
 	}
 	out := make([]trait, len(entries))
-	for i := range entries {
-		out[i] = x.trait(entries[i].Job)
+	for i, at := range first {
+		if out[i] = out[at]; at == i {
+			out[i] = x.trait(entries[i].Job)
+		}
 	}
 	return out
 }
@@ -188,7 +204,13 @@ func (g *gatherer) merge(points []point) []point {
 	slices.SortFunc(order, func(a, b int) int { // indices: a point is large to move
 		return cmp.Or(comparePlaces(&points[a].place, &points[b].place), cmp.Compare(a, b))
 	})
-	var out, equal []point
+	distinct := 0
+	for i, n := range order {
+		if i == 0 || !points[n].beside(&points[order[i-1]].place) {
+			distinct++
+		}
+	}
+	out, equal := make([]point, 0, distinct), []point(nil)
 	for from := 0; from < len(order); {
 		first := &points[order[from]]
 		equal = append(equal[:0], *first)

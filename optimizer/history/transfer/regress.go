@@ -149,21 +149,28 @@ func (t *table) nearest(p *place, points []*point) []*point {
 		c := h.covarianceWith(p, &q.place, own, t.traffic[q.at], j, d)
 		all[i] = scored{q, sq(c.similar+c.own) / t.variance[q.at]}
 	}
+	var groups [][]scored // each with its best point first
 	for from := 0; from < len(all); {
-		to := from + 1
-		for to < len(all) && all[to].p.group == all[from].p.group {
-			to++
+		to, top := from+1, from
+		for ; to < len(all) && all[to].p.group == all[from].p.group; to++ {
+			if all[to].before(all[top]) < 0 {
+				top = to
+			}
 		}
-		members := all[from:to]
-		slices.SortFunc(members, scored.before)
-		for rank := range members {
-			members[rank].score /= 1 + float64(rank)/groupSoftLimit
-		}
-		from = to
+		all[from], all[top] = all[top], all[from]
+		groups, from = append(groups, all[from:to]), to
 	}
+	slices.SortFunc(groups, func(a, b []scored) int { return a[0].before(b[0]) })
 	best := make([]scored, 0, neighbours) // min-heap of the best points so far
-	for _, x := range all {
-		best = keepBest(best, x)
+	for _, members := range groups {
+		if len(best) == neighbours && members[0].before(best[0]) > 0 {
+			break // as all further ones
+		}
+		slices.SortFunc(members, scored.before)
+		for rank, x := range members {
+			x.score /= 1 + float64(rank)/groupSoftLimit
+			best = keepBest(best, x)
+		}
 	}
 	slices.SortFunc(best, scored.before)
 	out := make([]*point, len(best))

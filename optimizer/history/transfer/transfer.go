@@ -42,6 +42,7 @@ type Options struct {
 type Query struct {
 	Job    history.Job
 	Config history.Config
+	Brief  bool // no basis and no extrapolations in the estimate, which costs less
 }
 
 // BasisGroup is one group of measurements that an estimate is based on.
@@ -172,7 +173,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the number of GPUs or CPUs is missing in the question")
 	}
 	points := t.candidates(&p)
-	if why := missingBasis(&p, points, what); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
+	if why := missingBasis(&p, points, what); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0 || why == distantBatch) {
 		return fail(why)
 	}
 	other := t.far
@@ -226,15 +227,20 @@ func sameTraining(a, b trait) bool {
 // anotherSize is the ratio of parameter counts, in decades, from which two trainings of one family are not comparable.
 const anotherSize = 1.5
 
+// anotherBatch is the ratio of batches per GPU, in octaves, from which two measurements are not comparable.
+const anotherBatch = 8
+
+const distantBatch = "every comparable measurement has less than 1/256 or more than 256 times its batch"
+
 // missingBasis returns the reason why points are no basis for a quantity, "" if they are: a basis is a measurement of
 // the same model or family, at a comparable number of parameters, divided over GPUs in the same way, and for a rate on
-// the same kind of processor. A parameter count alone is none.
+// the same kind of processor at a comparable batch. A parameter count alone is none.
 func missingBasis(asked *place, points []*point, what Quantity) string {
 	a := asked.trait
 	if a.model == 0 && a.family == 0 {
 		return "neither its model, family nor script is known"
 	}
-	var size, division, processor bool // what excludes measurements of the same model or family
+	var size, division, processor, batch bool // what excludes measurements of the same model or family
 	for _, p := range points {
 		t := p.trait
 		switch {
@@ -245,11 +251,15 @@ func missingBasis(asked *place, points []*point, what Quantity) string {
 			division = true
 		case what.rate() && p.cpu != asked.cpu:
 			processor = true
+		case !what.overhead() && math.Abs(p.batch-asked.batch) > anotherBatch:
+			batch = true
 		default:
 			return ""
 		}
 	}
 	switch ratio := math.Pow(10, anotherSize); {
+	case batch:
+		return distantBatch
 	case processor:
 		return "its model and family were measured on " + map[bool]string{true: "GPUs only, and it uses CPUs only", false: "CPUs only, and it uses GPUs"}[asked.cpu]
 	case division:
@@ -288,8 +298,9 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	}
 	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - intervalSigma*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
 	e.Prior = max(0, min(1, g.left))
-	e.Basis = m.grounds(g, 1-e.Prior)
-	e.Extrapolates = t.extrapolates(p, points)
+	if !q.Brief {
+		e.Basis, e.Extrapolates = m.grounds(g, 1-e.Prior), t.extrapolates(p, points)
+	}
 	return e
 }
 

@@ -93,6 +93,9 @@ func TestAnswersArePositiveAndOrdered(t *testing.T) {
 			q.Observed.Batch = math.Exp2(rapid.Float64Range(0, 20).Draw(rt, "batch"))
 		}
 		e, err := m.Predict(transfer.Query{Job: q.Job, Config: q.Observed}, transfer.Throughput)
+		if errors.Is(err, transfer.ErrNoBasis) && strings.Contains(err.Error(), "times its batch") {
+			return
+		}
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -16,34 +16,44 @@ func newECOSRows(e *ecosSolver) *ecosRows {
 	return &ecosRows{ecosSolver: e, rows: n, matrix: make([]float64, (n+1)*(n+1)), pivots: make([]int, n+1), right: make([]float64, n+1)}
 }
 
-// entries returns the rows and coefficients of a column, apart from its own line.
-func (r *ecosRows) entries(c *ecosColumn) (row [5]int, v [5]float64, n int) {
-	first := len(r.columns)
-	row = [5]int{r.timeLine(c.a) - first, r.progressLine(c.a) - first, r.kindLine(c.kind) - first}
-	v = [5]float64{1, -c.rateA, c.use}
-	if c.b < 0 {
-		return row, v, 3
-	}
-	row[3], row[4] = r.timeLine(c.b)-first, r.progressLine(c.b)-first
-	v[3], v[4] = 1, -c.rateB
-	return row, v, 5
-}
-
 // factorise assembles the lower triangle of the Schur complement and decomposes it.
 func (r *ecosRows) factorise(v []float64) bool {
 	r.v = v
-	R := r.rows + 1
+	R, first := r.rows+1, int32(len(r.columns))
 	clear(r.matrix)
+	row := func(line int32) []float64 { return r.matrix[int(line-first)*R:][:R] }
 	for k := range r.columns {
 		c := &r.columns[k]
-		row, a, n := r.entries(c)
-		for i := range n {
-			w := c.count * v[k] * a[i]
-			for l := range n {
-				if row[l] <= row[i] {
-					r.matrix[row[i]*R+row[l]] += w * a[l]
-				}
-			}
+		a, j := c.timeA-first, c.limit-first
+		w := c.count * v[k]
+		progress, use := w*-c.rateA, w*c.use
+		timeA, progressA, limit := row(c.timeA), row(c.timeA+1), row(c.limit)
+		timeA[a] += w
+		progressA[a] += progress
+		progressA[a+1] += progress * -c.rateA
+		limit[a] += use
+		limit[a+1] += use * -c.rateA
+		limit[j] += use * c.use
+		if c.timeB < 0 {
+			continue
+		}
+		b, beside := c.timeB-first, w*-c.rateB
+		timeB, progressB := row(c.timeB), row(c.timeB+1)
+		timeB[b] += w
+		progressB[b] += beside
+		progressB[b+1] += beside * -c.rateB
+		limit[b] += use
+		limit[b+1] += use * -c.rateB
+		if a < b {
+			timeB[a] += w
+			timeB[a+1] += w * -c.rateA
+			progressB[a] += beside
+			progressB[a+1] += beside * -c.rateA
+		} else {
+			timeA[b] += w
+			timeA[b+1] += w * -c.rateB
+			progressA[b] += progress
+			progressA[b+1] += progress * -c.rateB
 		}
 	}
 	for i := range r.rows {
@@ -64,25 +74,31 @@ func (r *ecosRows) factorise(v []float64) bool {
 // solve computes the duals of the rows and t from the Schur complement, then the columns and the duals of their own
 // lines.
 func (r *ecosRows) solve(b []float64, bT float64, d []float64, out *step) {
-	first := len(r.columns)
+	first, right, columns := len(r.columns), r.right, r.columns
 	for i := range r.rows {
-		r.right[i] = -r.count[first+i] * d[first+i]
+		right[i] = -r.count[first+i] * d[first+i]
 	}
-	r.right[r.rows] = -bT
-	for k := range r.columns {
-		c := &r.columns[k]
-		w := c.count * (r.v[k]*b[k] - d[k])
-		row, a, n := r.entries(c)
-		for i := range n {
-			r.right[row[i]] += a[i] * w
+	right[r.rows] = -bT
+	v, own, want, x, z := r.v[:first], d[:first], b[:first], out.x[:first], out.z
+	for k := range columns {
+		c := &columns[k]
+		w := c.count * (v[k]*want[k] - own[k])
+		a := right[int(c.timeA)-first:][:2]
+		a[0] += w
+		a[1] -= c.rateA * w
+		right[int(c.limit)-first] += c.use * w
+		if c.timeB >= 0 {
+			b := right[int(c.timeB)-first:][:2]
+			b[0] += w
+			b[1] -= c.rateB * w
 		}
 	}
-	substitute(r.matrix, r.pivots, r.right)
-	copy(out.z[first:], r.right[:r.rows])
-	out.t = r.right[r.rows]
-	for k := range r.columns {
-		z := r.against(&r.columns[k], out.z) - b[k]
-		out.x[k] = -r.v[k]*z - d[k]
-		out.z[k] = z
+	substitute(r.matrix, r.pivots, right)
+	copy(z[first:], right[:r.rows])
+	out.t = right[r.rows]
+	for k := range columns {
+		price := columns[k].against(z) - want[k]
+		x[k] = -v[k]*price - own[k]
+		z[k] = price
 	}
 }

@@ -59,9 +59,9 @@ var ecosSolvers = sync.Pool{New: func() any { return new(ecosSolver) }}
 // ecosColumn is the time of a job, or of two co-located jobs, on a device type.
 type ecosColumn struct {
 	count, use   float64
-	kind         int
-	a, b         int     // groups; b = −1: a job alone
 	rateA, rateB float64 // multiplied by the weights
+	// Lines of the time of both jobs, in which −1 is no second job, and of the device type; progress follows time.
+	timeA, timeB, limit int32
 }
 
 // limit is a line with a nonzero right-hand side, summed over the lines represented.
@@ -126,21 +126,25 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) {
 	for g, i := range l.member {
 		for c, j := range l.kinds {
 			e.columns = append(e.columns, ecosColumn{
-				count: l.count[g], use: s.Scale[i], kind: c, a: g, b: -1, rateA: weightOf(i) * s.Rate[i][j],
+				count: l.count[g], use: s.Scale[i], limit: int32(c), timeA: int32(g), timeB: -1, rateA: weightOf(i) * s.Rate[i][j],
 			})
 		}
 	}
 	for _, p := range s.Pairs {
 		for c, j := range l.kinds {
 			e.columns = append(e.columns, ecosColumn{
-				count: 1, use: s.Scale[p.A], kind: c, a: l.groupOf[p.A], b: l.groupOf[p.B],
+				count: 1, use: s.Scale[p.A], limit: int32(c), timeA: int32(l.groupOf[p.A]), timeB: int32(l.groupOf[p.B]),
 				rateA: weightOf(p.A) * p.RateA[j], rateB: weightOf(p.B) * p.RateB[j],
 			})
 		}
 	}
 	e.allocate()
 	for k := range e.columns {
-		e.count[k] = e.columns[k].count
+		c := &e.columns[k]
+		e.count[k], c.timeA, c.limit = c.count, int32(e.timeLine(int(c.timeA))), int32(e.kindLine(int(c.limit)))
+		if c.timeB >= 0 {
+			c.timeB = int32(e.timeLine(int(c.timeB)))
+		}
 	}
 	for g, i := range l.member {
 		e.h[e.timeLine(g)] = 1
@@ -216,13 +220,13 @@ func (e *ecosSolver) times(x []float64, t float64, out []float64) {
 		c := &e.columns[k]
 		v := x[k]
 		out[k] -= v
-		out[e.timeLine(c.a)] += v
-		out[e.progressLine(c.a)] -= c.rateA * v
-		if c.b >= 0 {
-			out[e.timeLine(c.b)] += v
-			out[e.progressLine(c.b)] -= c.rateB * v
+		out[c.timeA] += v
+		out[c.timeA+1] -= c.rateA * v
+		if c.timeB >= 0 {
+			out[c.timeB] += v
+			out[c.timeB+1] -= c.rateB * v
 		}
-		out[e.kindLine(c.kind)] += c.count * c.use * v
+		out[c.limit] += c.count * c.use * v
 	}
 	if e.rising {
 		for g := range e.groups {
@@ -232,10 +236,10 @@ func (e *ecosSolver) times(x []float64, t float64, out []float64) {
 }
 
 // against returns the entry of G'z for a column, without the contribution of the column's own line.
-func (e *ecosSolver) against(c *ecosColumn, z []float64) float64 {
-	sum := z[e.timeLine(c.a)] - c.rateA*z[e.progressLine(c.a)] + c.use*z[e.kindLine(c.kind)]
-	if c.b >= 0 {
-		sum += z[e.timeLine(c.b)] - c.rateB*z[e.progressLine(c.b)]
+func (c *ecosColumn) against(z []float64) float64 {
+	sum := z[c.timeA] - c.rateA*z[c.timeA+1] + c.use*z[c.limit]
+	if c.timeB >= 0 {
+		sum += z[c.timeB] - c.rateB*z[c.timeB+1]
 	}
 	return sum
 }
@@ -247,7 +251,7 @@ func (e *ecosSolver) columnsOff(from, z, out []float64) {
 		return
 	}
 	for k := range e.columns {
-		out[k] = from[k] - e.against(&e.columns[k], z)
+		out[k] = from[k] - e.columns[k].against(z)
 	}
 }
 

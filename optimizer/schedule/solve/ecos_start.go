@@ -66,17 +66,17 @@ func (e *ecosSolver) scale() {
 		// Largest scaled entries of each row and column.
 		for k := range e.columns {
 			c := &e.columns[k]
-			most := e.see(row, k, 1, e.colScale[k])
-			most = max(most, e.see(row, e.timeLine(c.a), 1, e.colScale[k]), e.see(row, e.progressLine(c.a), c.rateA, e.colScale[k]))
-			if c.b >= 0 {
-				most = max(most, e.see(row, e.timeLine(c.b), 1, e.colScale[k]), e.see(row, e.progressLine(c.b), c.rateB, e.colScale[k]))
+			most := e.see(row, int32(k), 1, e.colScale[k])
+			most = max(most, e.see(row, c.timeA, 1, e.colScale[k]), e.see(row, c.timeA+1, c.rateA, e.colScale[k]))
+			if c.timeB >= 0 {
+				most = max(most, e.see(row, c.timeB, 1, e.colScale[k]), e.see(row, c.timeB+1, c.rateB, e.colScale[k]))
 			}
-			col[k] = max(most, e.see(row, e.kindLine(c.kind), c.use, e.colScale[k]))
+			col[k] = max(most, e.see(row, c.limit, c.use, e.colScale[k]))
 		}
 		if e.rising {
 			last := len(e.columns)
 			for g := range e.groups {
-				col[last] = max(col[last], e.see(row, e.progressLine(g), 1, e.colScale[last]))
+				col[last] = max(col[last], e.see(row, int32(e.progressLine(g)), 1, e.colScale[last]))
 			}
 		}
 		for i, v := range row {
@@ -105,7 +105,7 @@ func scaleOf(most float64) float64 {
 }
 
 // see scales the absolute value of an entry of G and updates the maximum of its row.
-func (e *ecosSolver) see(row []float64, line int, v, column float64) float64 {
+func (e *ecosSolver) see(row []float64, line int32, v, column float64) float64 {
 	v /= e.rowScale[line] * column
 	if v > row[line] {
 		row[line] = v

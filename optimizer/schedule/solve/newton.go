@@ -1,6 +1,10 @@
 package solve
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // measure computes the residuals of all rows and columns, and the norms of them.
 func (s *interior) measure() progress {
@@ -458,6 +462,10 @@ func decompose(a []float64, pivots []int) bool {
 				continue
 			}
 			row := a[i*n+k+1 : i*n+n]
+			if len(top) >= 8 {
+				floats.AddScaled(row, -f, top) // the same numbers, two at a time
+				continue
+			}
 			for j, v := range top {
 				row[j] -= f * v
 			}
