@@ -12,6 +12,7 @@ var volatile = []struct {
 	{"start of a planned run", regexp.MustCompile(`"started_at": "[^"]+",(\s+"finished_at": null)`), `"started_at": "",$1`},
 	{"real time", regexp.MustCompile(`"(wall_s|policy_s|solve_s)": [\d.e+-]+`), `"$1": 0`},
 	{"real time", regexp.MustCompile(`((?:simulated(?: +|</dt><dd>)[\d,]+ events|decisions(?: +|</dt><dd>)[\d,]+) in|solved in(?: +|</dt><dd>)) *[\d.,]+ [a-zµ]+`), "$1"},
+	{"progress, reported every few seconds", regexp.MustCompile(`(?m)^\d+ of \d+ steps, .*\n`), ""},
 	{"real time, as cells of a figure", regexp.MustCompile(`"[\d.]+(?:e-\d+)? s"`), `"0 s"`},
 	{"real time; curves, which have it in each row, are not written", regexp.MustCompile(`(\d steps) in [\dhm.]+s`), "$1"},
 	{"real time, as rows of a comparison", regexp.MustCompile(`\{[^{}]*"metric": "solve_s"[^{}]*\}`), "{}"},
