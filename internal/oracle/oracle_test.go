@@ -106,7 +106,7 @@ func TestNormalise(t *testing.T) {
 	for in, want := range map[string]string{
 		"script  /usr/local/bin/python3 a.py":         "script  python3 a.py",
 		"wrote it with go1.26.8":                      "wrote it with GO",
-		"150 of 300 steps, 6 steps/s, loss 1\nkept":    "kept",
+		"150 of 300 steps, 6 steps/s, loss 1\nkept":   "kept",
 		`"mean_jct_s": 59770.44101776743, "seed": 42`: `"mean_jct_s": 59770.44101776743, "seed": 42`,
 	} {
 		if got := normalise(in); got != want {
