@@ -90,7 +90,9 @@ type life struct {
 // run runs the stretch until its end.
 func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) run.Result {
 	dir := f.dir
-	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
+	_, err := os.Stat(filepath.Join(dir, "state"))
+	_, before := os.Stat(filepath.Join(dir, "state.prev")) // all that an agent leaves that is killed between two renames
+	if err != nil && before != nil {
 		if _, err := os.Stat(dir); err == nil { // its agent died before it had saved anything: no job was started
 			if err := os.Rename(dir, dir+"-unused"); err != nil {
 				return run.Result{Code: run.CodeOurs, Err: err}

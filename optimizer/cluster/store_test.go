@@ -186,3 +186,21 @@ func TestDamagedJob(t *testing.T) {
 		t.Errorf("the server reports the damaged job %d times, want once: %v", reports, err)
 	}
 }
+
+// TestPreviousStateIsResumed: an agent that is killed while it replaces its state leaves the previous one, from which its run
+// continues; only a run without any state is started again.
+func TestPreviousStateIsResumed(t *testing.T) {
+	for name, want := range map[string]bool{"state.prev": true, "run.json": false} {
+		dir := filepath.Join(t.TempDir(), "runs", "1")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		life{dir: dir}.run(run.Agent{}, run.Config{StateDir: t.TempDir()}, nil) // fails: there is nothing to run
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: the directory of the run: %v, want it kept: %v", name, err, want)
+		}
+	}
+}
