@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"io"
 	"math"
 	"os"
@@ -333,14 +334,14 @@ const lateNotice = 5
 
 // exitedAt returns the time in Unix seconds at which the training of a run has exited last; 0: unknown.
 func exitedAt(dir string) (at float64) {
-	paths, _ := filepath.Glob(filepath.Join(dir, "stretches", "*", "exit.json"))
-	for _, path := range append(paths, filepath.Join(dir, "exit.json")) {
+	paths, _ := fs.Glob(os.DirFS(dir), "stretches/*/exit.json")
+	for _, path := range append(paths, "exit.json") {
 		var file struct {
 			Exit struct {
 				At time.Time `json:"at"`
 			} `json:"exit"`
 		}
-		if readJSON(path, &file) == nil && !file.Exit.At.IsZero() {
+		if readJSON(filepath.Join(dir, path), &file) == nil && !file.Exit.At.IsZero() {
 			at = max(at, unix(file.Exit.At))
 		}
 	}

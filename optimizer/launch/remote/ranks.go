@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,7 +37,10 @@ func rankDir(shared string, rank int) string {
 
 // rankDirs returns the directories of all nodes of a stretch but the first.
 func rankDirs(shared string) []string {
-	dirs, _ := filepath.Glob(filepath.Join(shared, "rank-*")) // the pattern is valid
+	dirs, _ := fs.Glob(os.DirFS(shared), "rank-*") // the pattern is valid
+	for i := range dirs {
+		dirs[i] = filepath.Join(shared, dirs[i])
+	}
 	return dirs
 }
 

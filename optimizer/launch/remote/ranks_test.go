@@ -168,3 +168,15 @@ func TestClockOfTheNode(t *testing.T) {
 		}
 	}
 }
+
+// TestRanksInAnyDirectory: the name of the directory of a run may contain what is special in a pattern.
+func TestRanksInAnyDirectory(t *testing.T) {
+	shared := filepath.Join(t.TempDir(), "runs [a-b]*")
+	want := rankDir(shared, 1)
+	if err := os.MkdirAll(want, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := rankDirs(shared); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q alone", got, want)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -74,7 +75,7 @@ func (s *siteFlags) open(e *cli.Env) (site experiment.Site, done func(err error)
 	}
 	return a, func(err error) {
 		failed := (*experiment.CellError)(nil)
-		outputs, _ := filepath.Glob(filepath.Join(dir, "*", "output-*"))
+		outputs, _ := fs.Glob(os.DirFS(dir), "*/output-*")
 		if len(outputs) == 0 || err == nil || errors.Is(err, context.Canceled) && !errors.As(err, &failed) {
 			os.RemoveAll(dir)
 			os.Remove(sweeps) // unless there are others
