@@ -251,9 +251,6 @@ func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 	return why, left
 }
 
-// launcherPoll is the interval at which torchrun looks at its ranks by default (PyTorch 1.13; since 2.4 every 0.1 s).
-const launcherPoll = 5 * time.Second
-
 // reserve returns the expected time of an orderly exit: one and a half times the slowest measured checkpoint, at
 // least a second; for a job that keeps no checkpoint, the time that a process needs to exit on SIGTERM.
 func (r *run) reserve() time.Duration {
@@ -266,8 +263,8 @@ func (r *run) reserve() time.Duration {
 	}
 	if r.savesOnRequest() { // the request is read at the end of a step, and carried out there
 		after := r.observer.facts.StepTime.Seconds() + 1
-		if r.observer.facts.WorldSize > 1 { // the ranks agree on a step some seconds ahead, and their launcher notices their end
-			after = 4*after + launcherPoll.Seconds()
+		if r.observer.facts.WorldSize > 1 { // they agree on a step some seconds ahead; PyTorch 1.13's torchrun looks at them every 5 s
+			after = 4*after + 5
 		}
 		worst = math.Max(worst, after+slices.Max(append([]float64{0}, r.checkpoints.took...)))
 	}

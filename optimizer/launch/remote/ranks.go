@@ -38,8 +38,8 @@ func rankDir(shared string, rank int) string {
 // rankDirs returns the directories of all nodes of a stretch but the first.
 func rankDirs(shared string) []string {
 	dirs, _ := fs.Glob(os.DirFS(shared), "rank-*") // the pattern is valid
-	for i := range dirs {
-		dirs[i] = filepath.Join(shared, dirs[i])
+	for i, name := range dirs {
+		dirs[i] = filepath.Join(shared, name)
 	}
 	return dirs
 }
