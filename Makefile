@@ -159,8 +159,7 @@ lab-stop:
 lab-test: check-go
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./optimizer/engine/slurm -run Lab -timeout 10m
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./cmd/optimize -run 'TestScancel|TestKilledWithItsJob|TestTimeLimit|TestPreemption|TestRequeue|TestSweepInLab' -timeout 15m
-	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 20m
-	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 30m $(LAB_TESTS)
+	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 60m $(LAB_TESTS)
 
 # Test the pages of optimize serve in a headless Chromium (Debian package chromium), with axe-core from npm. A few minutes.
 browser: check-go
