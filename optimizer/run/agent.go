@@ -67,8 +67,6 @@ type Agent struct {
 	// Simulate creates the environments in which new critics are trained; nil disables the renewal of critics during
 	// a run.
 	Simulate plan.Simulate
-
-	ticks <-chan time.Time // the sampling times of tests; nil: every Config.Interval
 }
 
 // Result is the outcome of a run for the caller.

@@ -61,12 +61,11 @@ func (h *hand) step(d time.Duration) {
 }
 
 // stage is a machine of four CPUs on which a scripted job runs under a real agent. Job and agent are synchronised: a
-// job that has written a row makes the agent tick, and continues when the agent has read it.
+// job that has written a row continues when the agent has read it.
 type stage struct {
-	t          *testing.T
-	clock      *hand
-	cfg        Config
-	agentTicks chan time.Time
+	t     *testing.T
+	clock *hand
+	cfg   Config
 	// play is the job, from its start to its end.
 	play func(*actor) launch.Exit
 	// onStart is called before each start, with the number of the start from 1.
@@ -92,38 +91,22 @@ func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	if err := os.WriteFile(filepath.Join(dir, "train.sh"), []byte("#!/bin/sh\nexit 1 # the test plays it\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, clock: newHand(), play: play, agentTicks: make(chan time.Time), cfg: Config{Train: "train.sh", Dir: dir, StateDir: filepath.Join(dir, "state"),
+	return &stage{t: t, clock: newHand(), play: play, cfg: Config{Train: "train.sh", Dir: dir, StateDir: filepath.Join(dir, "state"),
 		CPUs: "1", Planner: "static", Resume: resumableYes, Interval: 50 * time.Millisecond,
 		Rates: &cost.Rates{CPUHour: 3.6, Source: "the test", Dated: "2026-03-01"}}}
-	go s.tickSlowly(t.Context())
-	return s
-}
-
-// tickSlowly makes the agent tick while no job waits for it, as when none runs.
-func (s *stage) tickSlowly(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(s.cfg.Interval):
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case s.agentTicks <- time.Time{}:
-		}
-	}
 }
 
 func (s *stage) agent() Agent {
-	return Agent{ticks: s.agentTicks, Launcher: s, View: s, Clock: s.clock, Speed: func() float64 { return 1 }, Simulate: training.CalibratedEnvironment, Environ: []string{"PATH=" + os.Getenv("PATH")},
+	return Agent{Launcher: s, View: s, Clock: s.clock, Speed: func() float64 { return 1 }, Simulate: training.CalibratedEnvironment, Environ: []string{"PATH=" + os.Getenv("PATH")},
 		Discover: func(context.Context) (resources.Host, error) {
 			return resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16}, nil
 		}}
 }
 
 func (s *stage) run() Result {
-	res := s.agent().Run(context.Background(), s.cfg, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	res := s.agent().Run(ctx, s.cfg, nil)
 	if res.Record == nil {
 		s.t.Fatalf("no record; exit %d: %v", res.Code, res.Err)
 	}
@@ -131,7 +114,9 @@ func (s *stage) run() Result {
 }
 
 func (s *stage) resume(dir string, c Change) Result {
-	return s.agent().Resume(context.Background(), dir, c, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.agent().Resume(ctx, dir, c, nil)
 }
 
 // Event, Status, Planned and Finished implement the agent's View.
@@ -175,18 +160,15 @@ func (s *stage) seen() (Status, int) {
 	return s.status, s.ticks
 }
 
-// wait makes the agent tick until its status satisfies ok.
+// wait waits until the agent's status satisfies ok.
 func (s *stage) wait(what string, ok func(st Status, ticks int) bool) bool {
-	for deadline := time.After(patience); !ok(s.seen()); {
-		select {
-		case s.agentTicks <- time.Time{}:
-		case <-time.After(time.Millisecond): // the loop is occupied, or has ended
-		case <-deadline:
-			s.t.Errorf("the agent did not come to: %s", what)
-			return false
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if ok(s.seen()) {
+			return true
 		}
 	}
-	return true
+	s.t.Errorf("the agent did not come to: %s", what)
+	return false
 }
 
 // started returns the actors so far.

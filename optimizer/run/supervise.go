@@ -33,10 +33,8 @@ type supervision struct {
 // the end of ctx, arrive through the watchdog.
 func (r *run) supervise(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	ticks := r.ticks
-	if ticks == nil {
-		ticks = time.Tick(r.Config.Interval)
-	}
+	ticker := time.NewTicker(r.Config.Interval)
+	defer ticker.Stop()
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	watch, stopWatch := r.log.watch(ctx, r.dir.Dir())
@@ -56,7 +54,7 @@ func (r *run) supervise(ctx context.Context) {
 			ready, gone = r.moving.place.Ready(), r.moving.place.Done()
 		}
 		select {
-		case <-ticks:
+		case <-ticker.C:
 			r.tick(ctx)
 		case _, open := <-watch:
 			if !open {
