@@ -10,5 +10,3 @@ var NewMulti = newMulti
 var NewMultiFor = newMultiFor
 var NewParetoSet = newParetoSet
 var NewSimple = newSimple
-
-type ProcessEnvironment = processEnvironment

@@ -38,9 +38,9 @@ type Options struct {
 	Env []string // environment; nil: that of this process
 }
 
-// processEnvironment is an environment in another process. After a failure of the program, Err returns it, and every step
+// ProcessEnvironment is an environment in another process. After a failure of the program, Err returns it, and every step
 // ends the episode. It is not safe for concurrent use, except for Close.
-type processEnvironment struct {
+type ProcessEnvironment struct {
 	shape     Shape
 	limit     int
 	reference []float64 // nil if the program states none
@@ -58,7 +58,7 @@ type processEnvironment struct {
 	err    error
 }
 
-var _ Environment = (*processEnvironment)(nil)
+var _ Environment = (*ProcessEnvironment)(nil)
 
 // answer is any answer of a program.
 type answer struct {
@@ -76,11 +76,11 @@ type answer struct {
 }
 
 // Start starts a program and asks it for the dimensions of its environment.
-func Start(argv []string, o Options) (*processEnvironment, error) {
+func Start(argv []string, o Options) (*ProcessEnvironment, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("start an environment: no command")
 	}
-	e := &processEnvironment{command: exec.Command(argv[0], argv[1:]...), limit: usualLimit, exited: make(chan struct{})}
+	e := &ProcessEnvironment{command: exec.Command(argv[0], argv[1:]...), limit: usualLimit, exited: make(chan struct{})}
 	e.command.Dir, e.command.Env, e.command.Stderr = o.Dir, o.Env, &e.stderr
 	e.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
@@ -103,7 +103,7 @@ func Start(argv []string, o Options) (*processEnvironment, error) {
 }
 
 // spaces asks for the dimensions.
-func (e *processEnvironment) spaces() error {
+func (e *ProcessEnvironment) spaces() error {
 	a, err := e.ask(map[string]any{"op": "spaces"})
 	if err != nil {
 		return err
@@ -131,16 +131,16 @@ func (e *processEnvironment) spaces() error {
 }
 
 // Shape implements morl.Environment.
-func (e *processEnvironment) Shape() Shape { return e.shape }
+func (e *ProcessEnvironment) Shape() Shape { return e.shape }
 
 // Reference returns the reference point for hypervolumes that the program states; nil if it states none.
-func (e *processEnvironment) Reference() []float64 { return slices.Clone(e.reference) }
+func (e *ProcessEnvironment) Reference() []float64 { return slices.Clone(e.reference) }
 
 // Err returns the first failure of the program.
-func (e *processEnvironment) Err() error { return e.err }
+func (e *ProcessEnvironment) Err() error { return e.err }
 
 // Close ends the program and everything that it started.
-func (e *processEnvironment) Close() {
+func (e *ProcessEnvironment) Close() {
 	e.close.Do(func() {
 		e.in.Close()
 		// The group is killed at once: an environment has nothing to save.
@@ -152,7 +152,7 @@ func (e *processEnvironment) Close() {
 }
 
 // Reset implements morl.Environment: the program receives a seed drawn from rng.
-func (e *processEnvironment) Reset(rng *rand.Rand) Observation {
+func (e *ProcessEnvironment) Reset(rng *rand.Rand) Observation {
 	e.steps = 0
 	a, err := e.ask(map[string]any{"op": "reset", "seed": rng.Uint32()})
 	if err == nil {
@@ -166,7 +166,7 @@ func (e *processEnvironment) Reset(rng *rand.Rand) Observation {
 }
 
 // Step implements morl.Environment.
-func (e *processEnvironment) Step(action int) Outcome {
+func (e *ProcessEnvironment) Step(action int) Outcome {
 	e.steps++
 	a, err := e.ask(map[string]any{"op": "step", "action": action})
 	if err == nil {
@@ -188,7 +188,7 @@ func (e *processEnvironment) Step(action int) Outcome {
 }
 
 // outcome checks the answer to a step.
-func (e *processEnvironment) outcome(a answer) error {
+func (e *ProcessEnvironment) outcome(a answer) error {
 	switch {
 	case a.Done == nil:
 		return errors.New("done is missing: want true or false")
@@ -202,7 +202,7 @@ func (e *processEnvironment) outcome(a answer) error {
 }
 
 // observe checks and copies the state of an answer.
-func (e *processEnvironment) observe(a answer) error {
+func (e *ProcessEnvironment) observe(a answer) error {
 	var state []float32
 	if err := json.Unmarshal(a.State, &state); err != nil || len(state) != len(e.state) {
 		return fmt.Errorf("state %.60s: want a list of %d numbers", a.State, len(e.state))
@@ -218,14 +218,14 @@ func (e *processEnvironment) observe(a answer) error {
 }
 
 // fail records the first failure.
-func (e *processEnvironment) fail(what string, err error) {
+func (e *ProcessEnvironment) fail(what string, err error) {
 	if e.err == nil {
 		e.err = fmt.Errorf("environment %s: %s: %w", strings.Join(e.command.Args, " "), what, err)
 	}
 }
 
 // ask sends a request and reads the answer.
-func (e *processEnvironment) ask(request map[string]any) (answer, error) {
+func (e *ProcessEnvironment) ask(request map[string]any) (answer, error) {
 	if e.err != nil {
 		return answer{}, e.err
 	}
@@ -251,7 +251,7 @@ func (e *processEnvironment) ask(request map[string]any) (answer, error) {
 }
 
 // line reads one line of at most maxLine bytes.
-func (e *processEnvironment) line() ([]byte, error) {
+func (e *ProcessEnvironment) line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := e.out.ReadSlice('\n')
@@ -268,7 +268,7 @@ func (e *processEnvironment) line() ([]byte, error) {
 }
 
 // ended explains the end of the program by the last lines of its error output.
-func (e *processEnvironment) ended(err error) error {
+func (e *ProcessEnvironment) ended(err error) error {
 	e.Close() // its error output is complete afterwards
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		err = errors.New("the program has ended")
@@ -312,14 +312,14 @@ func (t *tail) String() string {
 }
 
 // Return implements morl.Evaluator by simulation. It is NaN after a failure.
-func (e *processEnvironment) Return(policy func(state []float32, mask []bool) int, gamma float64) []float64 {
+func (e *ProcessEnvironment) Return(policy func(state []float32, mask []bool) int, gamma float64) []float64 {
 	return simulated(e, policy, gamma)
 }
 
 // Worst returns a reference point for an environment that states none: the least discounted return of each objective
 // over episodes of uniformly drawn actions and one episode of each action alone (of the first 32), less a tenth of the
 // spread. NaN after a failure.
-func (e *processEnvironment) Worst(episodes int, gamma float64) []float64 {
+func (e *ProcessEnvironment) Worst(episodes int, gamma float64) []float64 {
 	rng := rand.New(rand.NewPCG(2, 0xe7a1))
 	least, most := playEpisode(e, e.always(0), gamma, rng), make([]float64, len(e.shape.Objectives))
 	copy(most, least)
@@ -339,7 +339,7 @@ func (e *processEnvironment) Worst(episodes int, gamma float64) []float64 {
 }
 
 // always returns the policy that repeats an action.
-func (e *processEnvironment) always(action int) func(state []float32, mask []bool) int {
+func (e *ProcessEnvironment) always(action int) func(state []float32, mask []bool) int {
 	return func(_ []float32, mask []bool) int { return allowed(action, mask) }
 }
 

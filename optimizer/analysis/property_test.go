@@ -157,7 +157,7 @@ func TestCharacteristics(t *testing.T) {
 	a.AddEntries([]history.Entry{ran("b", "m", 1, 8, 10, 100, func(e *history.Entry) { e.Job.Params, e.Job.Family = 26e6, "fam" })}) // the same run with more fields
 	runs := a.runs(nil)
 	if len(runs) != 2 || !near(runs[0].USD, 2) || !near(runs[1].USD, 1010./3600) {
-		t.Errorf("%d runs, want two, both priced anew", len(runs))
+		t.Errorf("%d runs, want two, both with the new prices", len(runs))
 	}
 	c := characteristics(runs)
 	if len(c) != 1 || c[0].Params.Runs != 2 || c[0].Params.Max != 26e6 || !slices.Equal(c[0].Datasets, []string{"cifar10"}) || !slices.Equal(c[0].Families, []string{"fam"}) {

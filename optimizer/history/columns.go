@@ -10,18 +10,18 @@ import (
 	"trainopt/sla"
 )
 
-// columnMeaning describes one column of the runs database and of its exports, for the documentation.
-type columnMeaning struct {
+// Column describes one column of the runs database and of its exports, for the documentation.
+type Column struct {
 	Name    string
 	Unit    string // "s", "USD", "GiB"; "" if dimensionless
 	Meaning string
 }
 
 // Columns lists the columns of the runs database in the order of every export.
-func Columns() []columnMeaning {
-	out := make([]columnMeaning, len(columns))
+func Columns() []Column {
+	out := make([]Column, len(columns))
 	for i, c := range columns {
-		out[i] = c.columnMeaning
+		out[i] = c.Column
 	}
 	return out
 }
@@ -29,7 +29,7 @@ func Columns() []columnMeaning {
 // column is a Column together with its accessor in an Entry. Storage and all exports are derived from the list of
 // columns.
 type column struct {
-	columnMeaning
+	Column
 	// since is the database format that introduced the column.
 	since int
 	// field returns a pointer to the value within an expanded entry (see open): *string, *float64, *int or
@@ -43,14 +43,14 @@ type column struct {
 
 // columns is the only list of the fields of an entry; schema, checksums and exports follow its order.
 var columns = []column{
-	{columnMeaning: columnMeaning{"id", "", "unique: the run id; RUN/probe-2; for a log the SHA-256 of its content and the number of the segment"}, since: 1,
+	{Column: Column{"id", "", "unique: the run id; RUN/probe-2; for a log the SHA-256 of its content and the number of the segment"}, since: 1,
 		field: func(e *Entry) any { return &e.ID }, constraint: "NOT NULL PRIMARY KEY"},
-	{columnMeaning: columnMeaning{"parent", "", "the run of a probe, or the log of a segment; its work is included there"}, since: 1,
+	{Column: Column{"parent", "", "the run of a probe, or the log of a segment; its work is included there"}, since: 1,
 		field: func(e *Entry) any { return &e.Parent }, constraint: "REFERENCES entries(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED"},
-	{columnMeaning: columnMeaning{"kind", "", "run (a whole run), probe (a timed segment of a run at one allocation), log (an imported training log), table (a published measurement)"}, since: 1,
+	{Column: Column{"kind", "", "run (a whole run), probe (a timed segment of a run at one allocation), log (an imported training log), table (a published measurement)"}, since: 1,
 		field: func(e *Entry) any { return (*string)(&e.Kind) }, constraint: "NOT NULL"},
 	text("source", "origin: the run directory, the path of the log, the publication", func(e *Entry) *string { return &e.Source }),
-	{columnMeaning: columnMeaning{"started_at", "", "start, UTC"}, since: 1, field: func(e *Entry) any { return &e.At }},
+	{Column: Column{"started_at", "", "start, UTC"}, since: 1, field: func(e *Entry) any { return &e.At }},
 
 	text("script", "path or name of the training script", func(e *Entry) *string { return &e.Job.Script }),
 	text("script_sha256", "SHA-256 of the script", func(e *Entry) *string { return &e.Job.ScriptSHA256 }),
@@ -126,17 +126,17 @@ var columns = []column{
 
 // text returns a column of format 1 that holds a string; "" is unknown.
 func text(name, meaning string, field func(*Entry) *string) column {
-	return column{columnMeaning: columnMeaning{name, "", meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
+	return column{Column: Column{name, "", meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
 }
 
 // number returns a column of format 1 that holds a float64; NaN is unknown.
 func number(name, unit, meaning string, field func(*Entry) *float64) column {
-	return column{columnMeaning: columnMeaning{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
+	return column{Column: Column{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
 }
 
 // whole returns a column of format 1 that holds an int; 0 is a value.
 func whole(name, unit, meaning string, field func(*Entry) *int) column {
-	return column{columnMeaning: columnMeaning{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
+	return column{Column: Column{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
 }
 
 // nodes returns a column of format 1 that holds a number of machines; 0 is unknown.

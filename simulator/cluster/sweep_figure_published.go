@@ -3,7 +3,7 @@ package cluster
 // published contains the values of figures of the paper and of its repository, in hours. They were extracted from the
 // vector paths of the PDF figures (makespan: from the notebook's output) in github.com/stanford-futuredata/gavel at
 // c4fa4009 of 2022-01-15, MIT licence. Markers that only indicate the continuation of a line are omitted.
-var published = []figure{
+var published = []Figure{
 	{Name: "8", Also: "single-las", About: "least attained service, jobs on one device", file: "continuous_jobs/single_gpu_las_v100=36_p100=36_k80=36", first: 0.4, step: 0.4, Best: "best_match_packed", Against: "max_min_fairness_packed", Lines: []figureLine{
 		{"max_min_fairness", "", "mean_jct_s",
 			[]float64{22.688, 22.786, 22.837, 22.964, 22.834, 22.874, 22.895, 22.915, 22.967, 22.919, 23.237, 34.751, 60.056, 91.293}},

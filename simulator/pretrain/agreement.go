@@ -24,7 +24,7 @@ func (j *job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot 
 }
 
 // drawInterruptions draws the interruptions of a job on spot capacity, over a horizon of three times the longest run plus 50 h.
-func (d *jobGenerator) drawInterruptions(rng *rand.Rand, j *job) {
+func (d *Generator) drawInterruptions(rng *rand.Rand, j *job) {
 	if !j.onSpot {
 		return
 	}

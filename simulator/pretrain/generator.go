@@ -95,7 +95,7 @@ type job struct {
 //	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × baseline / fastest)
 //	budget           (cheapest candidate that meets the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × baseline / cheapest)
 //	impossible       5 % of SLAs: one limit × 0.6–0.95 of the best
-type jobGenerator struct {
+type Generator struct {
 	o     GeneratorOptions
 	kinds map[string][]Kind // by family
 	names []string          // families, sorted
@@ -103,7 +103,7 @@ type jobGenerator struct {
 
 // NewGenerator validates the options and returns a Generator. The error joins all problems; it wraps errNoKinds if the options
 // exclude all kinds.
-func NewGenerator(o GeneratorOptions) (*jobGenerator, error) {
+func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	if o.Set == "" {
 		o.Set = TrainingSet
 	}
@@ -129,7 +129,7 @@ func NewGenerator(o GeneratorOptions) (*jobGenerator, error) {
 	if o.MaxGPUs < 1 || !(o.Spot <= 1) {
 		problems = append(problems, fmt.Errorf("at most %d GPUs, spot share %g: want 1 GPU at least, a share up to 1", o.MaxGPUs, o.Spot))
 	}
-	d := &jobGenerator{o: o, kinds: map[string][]Kind{}}
+	d := &Generator{o: o, kinds: map[string][]Kind{}}
 	for _, k := range o.Kinds {
 		if o.Set == TrainingSet && k.HeldOut || o.Set == heldOutSet && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
 			o.Families != nil && !slices.Contains(o.Families, k.Family) {
@@ -168,7 +168,7 @@ func Scenarios(n int, seed uint64, o GeneratorOptions) ([]training.Scenario, err
 }
 
 // At returns job i, counted from 0.
-func (d *jobGenerator) At(i int) job {
+func (d *Generator) At(i int) job {
 	rng := rand.New(rand.NewPCG(d.o.Seed, uint64(i)+0x10b5))
 	for {
 		j, ok := d.try(rng)
@@ -180,7 +180,7 @@ func (d *jobGenerator) At(i int) job {
 }
 
 // try draws one job; false if the draws are incompatible (a batch that does not fit).
-func (d *jobGenerator) try(rng *rand.Rand) (job, bool) {
+func (d *Generator) try(rng *rand.Rand) (job, bool) {
 	var j job
 	var work func(samples float64) training.Workload // units of the given number of samples
 	m := d.o.Mix
@@ -218,13 +218,13 @@ func (d *jobGenerator) try(rng *rand.Rand) (job, bool) {
 }
 
 // kind draws a family, then one of its kinds.
-func (d *jobGenerator) kind(rng *rand.Rand) Kind {
+func (d *Generator) kind(rng *rand.Rand) Kind {
 	family := d.kinds[d.names[rng.IntN(len(d.names))]]
 	return family[rng.IntN(len(family))]
 }
 
 // applyKind sets the fields of the job that follow from its kind.
-func (d *jobGenerator) applyKind(rng *rand.Rand, j *job, k Kind) {
+func (d *Generator) applyKind(rng *rand.Rand, j *job, k Kind) {
 	j.Name, j.Kind, j.Family, j.Scenario.GPUsPerNode, j.Measured, j.Restart = k.Name, k.Name, k.Family, k.GPUsPerNode, k.Measured, k.Restart
 	g := [10]int{4, 4, 8, 8, 8, 8, 8, 16, 16, 16}[rng.IntN(10)]
 	g = min(g, k.MaxGPUs, d.o.MaxGPUs)
@@ -236,7 +236,7 @@ func (d *jobGenerator) applyKind(rng *rand.Rand, j *job, k Kind) {
 
 // measured draws a job of a kind as measured, with a fixed number of CPUs, and returns the constructor of its
 // workload.
-func (d *jobGenerator) measured(rng *rand.Rand, j *job) func(float64) training.Workload {
+func (d *Generator) measured(rng *rand.Rand, j *job) func(float64) training.Workload {
 	k := d.kind(rng)
 	d.applyKind(rng, j, k)
 	cpus := 4 * j.Limits.GPUs.Max
@@ -252,7 +252,7 @@ func (d *jobGenerator) measured(rng *rand.Rand, j *job) func(float64) training.W
 }
 
 // pipeline draws a job whose GPUs are fed by an input pipeline on CPUs and returns the constructor of its workload.
-func (d *jobGenerator) pipeline(rng *rand.Rand, j *job) func(float64) training.Workload {
+func (d *Generator) pipeline(rng *rand.Rand, j *job) func(float64) training.Workload {
 	k := d.kind(rng)
 	if s := synthetic(rng); rng.IntN(2) == 0 {
 		k = s
@@ -271,7 +271,7 @@ func (d *jobGenerator) pipeline(rng *rand.Rand, j *job) func(float64) training.W
 }
 
 // cpu draws a job without GPUs and returns the constructor of its workload.
-func (d *jobGenerator) cpu(rng *rand.Rand, j *job) func(float64) training.Workload {
+func (d *Generator) cpu(rng *rand.Rand, j *job) func(float64) training.Workload {
 	j.Name, j.Family = "cpu", "cpu"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}
 	j.Restart = logUniform(rng, 5, 60)

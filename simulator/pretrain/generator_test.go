@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/training"
 )
 
-func mustDraw(t testing.TB, o GeneratorOptions) *jobGenerator {
+func mustDraw(t testing.TB, o GeneratorOptions) *Generator {
 	t.Helper()
 	d, err := NewGenerator(o)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestFeasibleIsTrue(t *testing.T) {
 
 // The same seed yields the same bytes, in any order and on any number of cores.
 func TestDrawIsReproducible(t *testing.T) {
-	print := func(d *jobGenerator, order []int) []byte {
+	print := func(d *Generator, order []int) []byte {
 		var b bytes.Buffer
 		jobs := make([]string, len(order))
 		for _, i := range order {

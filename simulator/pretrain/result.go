@@ -33,7 +33,7 @@ type Result struct {
 }
 
 // result assembles the result of a training; without a measurement the current agent is kept.
-func (t *trainingTask) result(complete bool) (*Result, error) {
+func (t *Training) result(complete bool) (*Result, error) {
 	r := &Result{Curve: t.curve, Reference: t.world.reference, Objectives: t.agent.Shape().Objectives, Steps: t.agent.Stats().Steps, Of: t.steps,
 		WallSeconds: t.wall(), Data: t.bestData, Point: t.bestAt}
 	var err error

@@ -22,7 +22,7 @@ const (
 )
 
 // encodeCheckpoint returns the checkpoint: the current networks and the progress of the training.
-func (t *trainingTask) encodeCheckpoint() ([]byte, error) {
+func (t *Training) encodeCheckpoint() ([]byte, error) {
 	m := t.meta
 	curve, err := json.Marshal(t.curve)
 	if err != nil {
@@ -42,7 +42,7 @@ func (t *trainingTask) encodeCheckpoint() ([]byte, error) {
 }
 
 // resume continues from an agent file and, if given, from its checkpoint.
-func (t *trainingTask) resume() error {
+func (t *Training) resume() error {
 	meta, best, err := morl.ReadFile(bytes.NewReader(t.o.Resume))
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (t *trainingTask) resume() error {
 }
 
 // decodeCheckpoint reads the networks and the history from a checkpoint. A checkpoint older than the agent file is ignored.
-func (t *trainingTask) decodeCheckpoint(meta morl.Meta, best morl.Agent) (morl.Agent, error) {
+func (t *Training) decodeCheckpoint(meta morl.Meta, best morl.Agent) (morl.Agent, error) {
 	at, present, err := morl.ReadFile(bytes.NewReader(t.o.Checkpoint))
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (t *trainingTask) decodeCheckpoint(meta morl.Meta, best morl.Agent) (morl.A
 
 // measureResumed measures the agent kept before the interruption, so that it is replaced only by one that is at least as
 // good, and marks it in the curve.
-func (t *trainingTask) measureResumed() {
+func (t *Training) measureResumed() {
 	m := t.world.measure(t.resumed)
 	t.best, t.bestData = &m, t.o.Resume
 	at := -1
@@ -103,7 +103,7 @@ func (t *trainingTask) measureResumed() {
 }
 
 // sameAs fills in environment, agent and seed from the file and returns an error if the options name others.
-func (t *trainingTask) sameAs(m morl.Meta) error {
+func (t *Training) sameAs(m morl.Meta) error {
 	for _, x := range []struct {
 		what  string
 		given *string
@@ -130,7 +130,7 @@ func (t *trainingTask) sameAs(m morl.Meta) error {
 }
 
 // history restores curve, episodes and time from the notes of a checkpoint.
-func (t *trainingTask) history(notes map[string]string) error {
+func (t *Training) history(notes map[string]string) error {
 	if err := json.Unmarshal([]byte(notes[noteCurve]), &t.curve); err != nil {
 		return fmt.Errorf("curve: %v: %w", err, morl.ErrCorrupt)
 	}
@@ -148,7 +148,7 @@ func (t *trainingTask) history(notes map[string]string) error {
 
 // restoreAgent creates environment and agent. Schedules of a training with a changed number of steps are scaled; the network
 // shape, the environment's shape and its data must be those of the file.
-func (t *trainingTask) restoreAgent(meta morl.Meta, present morl.Agent) error {
+func (t *Training) restoreAgent(meta morl.Meta, present morl.Agent) error {
 	t.recipe, _ = recipeFor(meta.Env, meta.Agent)
 	planned, err := strconv.Atoi(meta.Notes[noteSteps])
 	if err != nil || planned < 1 {

@@ -11,8 +11,8 @@ import (
 	"trainopt/morl"
 )
 
-// trainingTask is a prepared training; it can be run once.
-type trainingTask struct {
+// Training is a prepared training; it can be run once.
+type Training struct {
 	o      Options
 	recipe recipe
 	world  *world
@@ -38,11 +38,11 @@ type trainingTask struct {
 // Prepare validates the options, creates environment and agent, and reads the files to resume from. Every error is
 // caused by the options: an invalid setting, or a file that is damaged (morl.ErrCorrupt), newer (morl.ErrNewer) or of
 // something else (morl.ErrForeign).
-func Prepare(o Options) (*trainingTask, error) {
+func Prepare(o Options) (*Training, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	t := &trainingTask{o: o}
+	t := &Training{o: o}
 	var err error
 	if o.Resume != nil {
 		err = t.resume()
@@ -58,7 +58,7 @@ func Prepare(o Options) (*trainingTask, error) {
 }
 
 // close releases the environment.
-func (t *trainingTask) close() {
+func (t *Training) close() {
 	if t.world != nil && t.world.close != nil {
 		t.world.close()
 	}
@@ -76,7 +76,7 @@ func tickOf(measure int) int {
 }
 
 // enter creates the environment and sets the interval between measurements.
-func (t *trainingTask) enter(config morl.Config) error {
+func (t *Training) enter(config morl.Config) error {
 	var err error
 	switch {
 	case t.o.Measure > 0:
@@ -90,7 +90,7 @@ func (t *trainingTask) enter(config morl.Config) error {
 }
 
 // begin creates environment and agent of a new training.
-func (t *trainingTask) begin() error {
+func (t *Training) begin() error {
 	var ok bool
 	if t.recipe, ok = recipeFor(t.o.Env, t.o.Agent); !ok {
 		return fmt.Errorf("environment %q: no recipe", t.o.Env)
@@ -122,7 +122,7 @@ func (t *trainingTask) begin() error {
 
 // Run trains until all steps are done or ctx is cancelled. In the latter case it returns ctx's error together with a
 // result, the agent kept so far.
-func (t *trainingTask) Run(ctx context.Context) (*Result, error) {
+func (t *Training) Run(ctx context.Context) (*Result, error) {
 	if t.o.Now != nil {
 		t.from = t.o.Now()
 	}
@@ -145,7 +145,7 @@ func (t *trainingTask) Run(ctx context.Context) (*Result, error) {
 }
 
 // report is the callback of morl.Train: it accumulates returns and measures the agent when a measurement is due.
-func (t *trainingTask) report(p morl.Progress) error {
+func (t *Training) report(p morl.Progress) error {
 	if n := p.Episodes - t.episodes; n > 0 {
 		for i, v := range p.Return {
 			t.window[i] += v * float64(n)
@@ -170,7 +170,7 @@ func (t *trainingTask) report(p morl.Progress) error {
 
 // measure measures the agent, keeps it unless the earlier one is better, extends the curve, and saves agent and
 // checkpoint.
-func (t *trainingTask) measure(p morl.Progress) error {
+func (t *Training) measure(p morl.Progress) error {
 	m := t.world.measure(t.agent)
 	if t.world.failed != nil && t.world.failed() != nil {
 		return t.world.failed()
@@ -205,7 +205,7 @@ func (t *trainingTask) measure(p morl.Progress) error {
 }
 
 // point returns the point of the curve for a measurement.
-func (t *trainingTask) point(m *measured, steps, episodes int) point {
+func (t *Training) point(m *measured, steps, episodes int) point {
 	x := point{Steps: steps, Episodes: episodes, WallS: t.wall(), Loss: t.agent.Stats().Loss, Returns: t.returns(), FrontSize: len(m.Front),
 		Hypervolume: m.Hypervolume, ExpectedUtility: m.ExpectedUtility, Own: math.NaN(), Model: math.NaN()}
 	if m.Jobs != nil {
@@ -216,7 +216,7 @@ func (t *trainingTask) point(m *measured, steps, episodes int) point {
 
 // returns returns the mean return of the episodes since the last measurement and resets the sums; NaN without a
 // completed episode.
-func (t *trainingTask) returns() []float64 {
+func (t *Training) returns() []float64 {
 	out := make([]float64, len(t.window))
 	for i, v := range t.window {
 		out[i] = v / float64(t.ended) // 0/0 is NaN
@@ -227,7 +227,7 @@ func (t *trainingTask) returns() []float64 {
 }
 
 // wall returns the seconds spent so far, NaN without a clock.
-func (t *trainingTask) wall() float64 {
+func (t *Training) wall() float64 {
 	if t.o.Now == nil {
 		return math.NaN()
 	}
@@ -235,7 +235,7 @@ func (t *trainingTask) wall() float64 {
 }
 
 // describe adds the notes of the environment.
-func (t *trainingTask) describe(m *morl.Meta) {
+func (t *Training) describe(m *morl.Meta) {
 	if t.world.data != "" {
 		m.Notes[noteData] = t.world.data
 	}
@@ -245,7 +245,7 @@ func (t *trainingTask) describe(m *morl.Meta) {
 }
 
 // file returns an agent file; step is the step of its measurement.
-func (t *trainingTask) file(a morl.Agent, step int) ([]byte, error) {
+func (t *Training) file(a morl.Agent, step int) ([]byte, error) {
 	m := t.meta
 	m.Notes = map[string]string{noteSteps: strconv.Itoa(t.steps), noteKept: strconv.Itoa(step)}
 	t.describe(&m)

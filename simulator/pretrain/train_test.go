@@ -435,7 +435,7 @@ func FuzzHistory(f *testing.F) {
 	f.Add(`null`, "-1", "-2")
 	f.Add(`[{}]`, "1e9", "NaN")
 	f.Fuzz(func(t *testing.T, curve, episodes, wall string) {
-		var tr trainingTask
+		var tr Training
 		if err := tr.history(map[string]string{noteCurve: curve, noteEpisodes: episodes, noteWall: wall}); err != nil {
 			if !errors.Is(err, morl.ErrCorrupt) {
 				t.Fatal(err)

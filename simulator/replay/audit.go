@@ -162,7 +162,7 @@ const (
 
 // Audit replays the day. The policies know the rates of all jobs from the start. A day of which nothing can be simulated,
 // since no job made progress whose work is known, has no simulated figures.
-func (d *day) Audit(ctx context.Context, o Options) (*Audit, error) {
+func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	if o.Draws = cmp.Or(o.Draws, defaultDraws); o.Draws < 1 {
 		return nil, fmt.Errorf("replay the event log: %d draws, want at least 1", o.Draws)
 	}
@@ -215,7 +215,7 @@ func (d *day) Audit(ctx context.Context, o Options) (*Audit, error) {
 // auditor assembles an Audit.
 type auditor struct {
 	Audit
-	day   *day
+	day   *Day
 	o     Options
 	rates *rates
 	moves *moves
@@ -337,7 +337,7 @@ func figuresOf(o, isolated *cluster.Outcome, jobs []*Job) figures {
 // paid returns the costs of the jobs relative to the prices of the devices for the time that they held them: a run also
 // pays for what its agent measured, such as memory. 1 without costs or prices, or if
 // the devices were changed.
-func (d *day) paid() float64 {
+func (d *Day) paid() float64 {
 	paid, listed := 0.0, 0.0
 	for _, j := range d.Jobs {
 		if !(j.CostUSD > 0) {

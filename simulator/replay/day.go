@@ -19,8 +19,8 @@ import (
 	"trainopt/optimizer/cluster"
 )
 
-// day is what happened on a cluster, from its event log. Times are Unix seconds; unknown numbers are NaN.
-type day struct {
+// Day is what happened on a cluster, from its event log. Times are Unix seconds; unknown numbers are NaN.
+type Day struct {
 	From, Until float64 // first submission, last event; equal without jobs
 	Devices     []cluster.Device
 	Round       float64 // seconds
@@ -99,8 +99,8 @@ type life struct {
 }
 
 // NewDay assembles a day from the events of a log, in their order.
-func NewDay(events []cluster.Event) (*day, error) {
-	d := &day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
+func NewDay(events []cluster.Event) (*Day, error) {
+	d := &Day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
 	byID := map[int]*Job{}
 	served := math.Inf(-1) // start of the present server
 	for i := range events {
@@ -148,7 +148,7 @@ func NewDay(events []cluster.Event) (*day, error) {
 }
 
 // serverEvent takes an event that concerns no job.
-func (d *day) serverEvent(e *cluster.Event) {
+func (d *Day) serverEvent(e *cluster.Event) {
 	policy := ""
 	switch e.Kind {
 	case cluster.EventServe:
@@ -181,7 +181,7 @@ func countOf(devices []cluster.Device) (n int) {
 }
 
 // spans reports whether a job of a number of devices needs several nodes: it was admitted, so that it runs on them.
-func (d *day) spans(gpus int) bool {
+func (d *Day) spans(gpus int) bool {
 	return !slices.ContainsFunc(d.Devices, func(t cluster.Device) bool { return t.PerServer >= gpus })
 }
 

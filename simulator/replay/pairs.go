@@ -47,7 +47,7 @@ func (l *life) lostBeside(until float64) (lost float64) {
 }
 
 // meet restricts the times that lives shared devices to those in which both made progress.
-func (d *day) meet() {
+func (d *Day) meet() {
 	byID := map[int]*Job{}
 	for _, j := range d.Jobs {
 		byID[j.ID] = j
@@ -89,7 +89,7 @@ type pairRates map[pairKey]float64
 
 // newPairRates sets the ratio of each time that devices were shared: as measured; else that of the other job, as two jobs lose
 // about the same; else that of jobs of the same names.
-func newPairRates(d *day, alone map[int]map[place]float64) pairRates {
+func newPairRates(d *Day, alone map[int]map[place]float64) pairRates {
 	names, samples := map[int]string{}, map[pairKey][]float64{}
 	for _, j := range d.Jobs {
 		names[j.ID] = j.Name
@@ -153,7 +153,7 @@ type pairAudit struct {
 }
 
 // pairs returns the pairs of the day in order of their first time, one for each two jobs and device type.
-func (d *day) pairs() []pairAudit {
+func (d *Day) pairs() []pairAudit {
 	out := []pairAudit{}
 	at := map[[2]int]map[string]int{}
 	nan := Number(math.NaN())

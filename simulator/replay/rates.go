@@ -40,7 +40,7 @@ type estimate struct {
 
 // rates contains the rates of all jobs of a day.
 type rates struct {
-	day   *day
+	day   *Day
 	seen  map[int]map[place]float64 // steps/s by job
 	lives map[int]map[place]int
 	// repeat is the standard deviation of the logarithm of the rate of a job between its lives on the same devices;
@@ -54,7 +54,7 @@ type rates struct {
 
 // newRates collects the rates that were seen: the last that the server measured on a place or, if it measured none, the
 // steps over the seconds from the first progress of a life until it left.
-func newRates(d *day) *rates {
+func newRates(d *Day) *rates {
 	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[rateSource]float64{}}
 	r.pairs = newPairRates(d, d.measuredAlone())
 	r.leave()
@@ -107,7 +107,7 @@ func newRates(d *day) *rates {
 
 // measuredAlone returns the last measured rates of jobs that had their devices alone, else those of the last job of the same
 // command.
-func (d *day) measuredAlone() map[int]map[place]float64 {
+func (d *Day) measuredAlone() map[int]map[place]float64 {
 	alone, same := map[int]map[place]float64{}, map[string]map[place]float64{}
 	for _, j := range d.Jobs {
 		alone[j.ID] = map[place]float64{}
@@ -362,7 +362,7 @@ type moves struct {
 	spread             float64         // standard deviation of the logarithm of the seconds of later starts of one job; NaN: unknown
 }
 
-func newMoves(d *day) *moves {
+func newMoves(d *Day) *moves {
 	m := &moves{}
 	samples := [3]map[int][]float64{{}, {}, {}}
 	for _, j := range d.Jobs {

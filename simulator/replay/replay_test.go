@@ -22,7 +22,7 @@ const monday = 1.8e9
 // drawDay returns the jobs of a day of three kinds; starts take one to two seconds.
 func drawDay(seed uint64, n int) *scenario {
 	random := rand.New(rand.NewPCG(seed, 1))
-	d := &day{From: monday, Until: monday + 1000, Devices: fourTypes, Round: 20}
+	d := &Day{From: monday, Until: monday + 1000, Devices: fourTypes, Round: 20}
 	s := &scenario{day: d}
 	at := float64(monday)
 	for id := 1; id <= n; id++ {

@@ -14,7 +14,7 @@ import (
 
 // scenario is the input of a simulation: the jobs of a day with one draw of all that is uncertain.
 type scenario struct {
-	day  *day
+	day  *Day
 	jobs []*simulated // in order of arrival
 	log  func(cluster.Event)
 	// whole leaves all jobs the devices that they requested, also those that they did not use.

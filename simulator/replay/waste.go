@@ -15,7 +15,7 @@ type change struct {
 }
 
 // waste sums up the device-seconds without progress, and what the faults cost.
-func (d *day) waste(r *rates) (w waste, f faults) {
+func (d *Day) waste(r *rates) (w waste, f faults) {
 	changes := d.served()
 	for _, j := range d.Jobs {
 		from := j.Arrival
@@ -83,7 +83,7 @@ func (d *day) waste(r *rates) (w waste, f faults) {
 }
 
 // served returns the changes of devices that are up and down, and of the server.
-func (d *day) served() (changes []change) {
+func (d *Day) served() (changes []change) {
 	all, up, down := countOf(d.Devices), 0, 0
 	for _, c := range d.up {
 		missing := max(0, all-c.devices)
@@ -97,7 +97,7 @@ func (d *day) served() (changes []change) {
 }
 
 // starts compares predicted starts with those of the day.
-func (d *day) starts() starts {
+func (d *Day) starts() starts {
 	var errs, waits []float64
 	within := 0
 	for _, j := range d.Jobs {

@@ -39,7 +39,7 @@ type jobTrial struct {
 	Scenario *training.Scenario `cells:"-"`
 	Truth    *jobTruth
 	Oracle   fixedRun
-	Outcome  *outcome
+	Outcome  *Outcome
 	Regret   regret
 	floor    float64 `cells:"-"` // contained in Values
 	Values   map[string]float64
@@ -57,7 +57,7 @@ type benchCase struct {
 // Run runs the benchmark. Trials are ordered by policy, seed, job, preference; trials that were not run are omitted.
 // Errors are those of experiment.run: when the context is cancelled, the complete part is returned with its error.
 func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*jobTrial, error) {
-	arms := make(map[string]policyArm)
+	arms := make(map[string]Arm)
 	for _, name := range b.Policies {
 		arm, err := Lookup(name, b.Agents)
 		if err != nil {
@@ -124,7 +124,7 @@ func (b *Bench) cases() ([]benchCase, error) {
 }
 
 // try runs the case under one arm.
-func (c *benchCase) try(policy string, arm policyArm, o Options) (*jobTrial, error) {
+func (c *benchCase) try(policy string, arm Arm, o Options) (*jobTrial, error) {
 	truth := c.truth()
 	out, err := arm.Run(c.job, truth, o)
 	if err != nil {

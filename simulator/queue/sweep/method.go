@@ -39,7 +39,7 @@ type Method struct {
 	Seed      uint64
 	// Heuristic, if not nil, replaces Policy in RLScheduler's episodes.
 	Heuristic *rlscheduler.Heuristic
-	Agent     *agent // replaces a named policy; nil means none
+	Agent     *Agent // replaces a named policy; nil means none
 	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
