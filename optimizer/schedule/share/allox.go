@@ -39,7 +39,7 @@ func (p *alloX) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 		if j.GPUs != 1 {
 			return schedule.Allocation{}, fmt.Errorf("job %d asks for %d devices: AlloX is for jobs on a single device", j.ID, j.GPUs)
 		}
-		if d, ok := p.held[j.ID]; ok {
+		if d, ok := p.held[j.ID]; ok && free[d] > 0 { // unless devices have gone
 			held[j.ID] = d
 			placed = append(placed, fullShare{i, -1, d})
 			free[d]--

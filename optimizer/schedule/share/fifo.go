@@ -30,9 +30,9 @@ func (p *fifo) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 	free, _ := freeDevices(s)
 	held := make(map[int]int, len(p.held))
 	var placed []fullShare
-	// Running jobs keep their type.
+	// Running jobs keep their type, unless a job has grown, or devices have gone, so that they do not fit any more.
 	for i := range s.Jobs {
-		if d, ok := p.held[s.Jobs[i].ID]; ok {
+		if d, ok := p.held[s.Jobs[i].ID]; ok && s.Jobs[i].GPUs <= free[d] {
 			held[s.Jobs[i].ID] = d
 			placed = append(placed, fullShare{i, -1, d})
 			free[d] -= s.Jobs[i].GPUs
