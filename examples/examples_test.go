@@ -241,6 +241,27 @@ func TestDigitsInterrupted(t *testing.T) {
 	}
 }
 
+// TestDigitsRowLost checks that the row of an epoch whose checkpoint was written before a crash is written by the next start.
+func TestDigitsRowLost(t *testing.T) {
+	p := newProgram(t, python(t, ""), "train_digits.py", "OPTIMIZER_LOG=log.csv", "OPTIMIZER_CHECKPOINT_DIR=saved")
+	p.run(nil, "--epochs", "2", "--samples", "160")
+	path := filepath.Join(p.dir, "log.csv")
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(log, []byte("\n"))
+	if err := os.WriteFile(path, bytes.Join(lines[:2], nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.run([]string{"OPTIMIZER_RESUME=1"}, "--epochs", "3", "--samples", "160")
+	rows := p.rows("log.csv")
+	epochsOnce(t, rows, 3)
+	if got, _ := os.ReadFile(path); !bytes.HasPrefix(got, log) {
+		t.Errorf("the row that was lost came back otherwise:\n%s\nnow\n%s", log, got)
+	}
+}
+
 func TestDigitsStopsDuringStart(t *testing.T) {
 	p := newProgram(t, python(t, ""), "train_digits.py")
 	if code := p.interrupted(syscall.SIGUSR1, 0, nil); code != 75 {

@@ -284,7 +284,7 @@ class Log:
 
     def write(self, row):
         if row["epoch"] <= self.last:
-            return  # a crash between the row and its checkpoint: the row is there
+            return
         self.file.write(",".join(str(row.get(c, "")) for c in COLUMNS) + "\n")
         self.file.flush()
 
@@ -394,6 +394,8 @@ def main():
     test_images, test_labels = make_data(Random(args.seed * 7919 + 2), TEST)
     workers = Workers(min(args.workers, CHUNKS), images, labels, args.seed)
     logfile = Log(args.log, keep=args.resume)
+    if "row" in state:
+        logfile.write(state["row"])  # a crash between the checkpoint and its row
     began, cpu = time.monotonic(), time.process_time() + workers.cpu_seconds()
     while state["epoch"] <= args.epochs:
         finished = train_epoch(workers, state, args) and evaluate(state["weights"], test_images, test_labels)
@@ -420,11 +422,12 @@ def main():
             "memory_used_gb": memory_gb([os.getpid()] + workers.pids),
             "cpu_percent": round(100 * used / wall / args.workers, 1),
         }
+        # The checkpoint holds the row, and comes first: after a crash anywhere the log and the state agree.
+        state.update(epoch=state["epoch"] + 1, position=0, loss=0.0, right=0, epoch_seconds=0.0, row=row)
+        save(args.checkpoint_dir, state)
         logfile.write(row)
         print("epoch %d/%d  loss %.4f  test accuracy %.4f  %.2f s" % (
             row["epoch"], args.epochs, row["train_loss"], row["test_accuracy"], row["epoch_time"]), flush=True)
-        state.update(epoch=state["epoch"] + 1, position=0, loss=0.0, right=0, epoch_seconds=0.0)
-        save(args.checkpoint_dir, state)
     workers.close()
     return 0
 
