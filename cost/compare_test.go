@@ -238,7 +238,7 @@ func TestDiagnoseZeroGPU(t *testing.T) {
 		e := healthy
 		test.change(&e)
 		var causes []string
-		for _, d := range DiagnoseZeroGPU(e) {
+		for _, d := range e.Diagnose() {
 			causes = append(causes, d.Cause)
 			if d.Evidence == "" || d.Advice == "" {
 				t.Errorf("%s: %+v lacks words", name, d)

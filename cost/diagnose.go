@@ -30,12 +30,12 @@ const (
 	busyCPUPct = 90
 )
 
-// DiagnoseZeroGPU returns possible causes why allocated GPUs appear unused, the most certain first; nil if no GPU is
+// Diagnose returns possible causes why allocated GPUs appear unused, the most certain first; nil if no GPU is
 // allocated or all are busy. The causes are: the utilization was never measured (no column, as opposed to zero); no
 // device is visible; the job uses no GPU memory, so that its model was never moved there; the CPUs are saturated and
 // the GPU waits for input; more GPUs are allocated than visible or used; and, if none of these explains an idle GPU,
 // idleness itself.
-func DiagnoseZeroGPU(e GPUEvidence) []Diagnosis {
+func (e GPUEvidence) Diagnose() []Diagnosis {
 	if e.Allocated <= 0 {
 		return nil
 	}

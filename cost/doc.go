@@ -1,8 +1,8 @@
 // Package cost converts resources and time to money: the hourly price of an allocation ([Rates]), the price of a
 // cloud machine ([Offer], [Lookup]; with imported newer prices [Catalogue], [Import]), the cost of a job on each
-// machine that fits it, including interruptions of spot capacity ([Need], [QuoteOffer]), the cost of a run so far
+// machine that fits it, including interruptions of spot capacity ([Need], [Offer.Quote]), the cost of a run so far
 // over all its changes and restarts ([Meter]), the value of a change of configuration ([Judge]), and money spent
-// without progress ([EfficiencyMonitor], [DiagnoseZeroGPU], [CheckGPUBatch]).
+// without progress ([EfficiencyMonitor], [GPUEvidence.Diagnose], [CheckGPUBatch]).
 //
 // It is not a billing system and queries no cloud: prices come from small embedded tables with source and date, from
 // imported lists, from a rates file, or from the user. It makes no decisions and stops nothing. It has no clock: the

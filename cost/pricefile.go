@@ -118,10 +118,7 @@ func savePrices(stateDir string, offers []Offer) error {
 		if st, err := os.Stat(path); err == nil { // an existing file keeps its mode
 			mode = st.Mode().Perm()
 		}
-		err = regular.Replace(path, mode, func(w io.Writer) error {
-			_, err := w.Write(data)
-			return err
-		})
+		err = regular.WriteFile(path, mode, data)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotKept, err)

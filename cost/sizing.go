@@ -87,13 +87,13 @@ type quote struct {
 	Interruptions Interruptions
 }
 
-// QuoteOffer returns the projected cost of a job with the given hours of uninterrupted running on an offer, at the
+// Quote returns the projected cost of a job with the given hours of uninterrupted running on an offer, at the
 // price that UseSpot selects, for the whole machine. P50 is the expectation at the median hours and rate of
 // interruptions. The ends of the interval add in quadrature the change of the expectation with the hours, its change
 // with the rate, and 1.645 standard deviations of the random interruptions; no value is below the uninterrupted
 // hours. Without interruptions the interval is that of the hours. ok is false if hours or price are unknown or the
 // job would never complete.
-func QuoteOffer(o Offer, hours Spread, i Interruptions) (quote, bool) {
+func (o Offer) Quote(hours Spread, i Interruptions) (quote, bool) {
 	price := float64(o.Price())
 	if !(hours.P5 > 0) || !(hours.P50 >= hours.P5) || !(hours.P95 >= hours.P50) || math.IsInf(hours.P95, 0) || !(price > 0) {
 		return quote{}, false

@@ -53,24 +53,24 @@ func TestQuoteOffer(t *testing.T) {
 	spot := big
 	spot.UseSpot = true
 	hours := Spread{8, 10, 14}
-	if q, ok := QuoteOffer(big, hours, AssumedSpot(0.1, 0.25, true)); !ok || q.Cost != (Spread{176, 220, 308}) || q.Paid != hours || q.Wall != hours || q.Interruption != 0 || q.Interruptions != (Interruptions{}) {
+	if q, ok := big.Quote(hours, AssumedSpot(0.1, 0.25, true)); !ok || q.Cost != (Spread{176, 220, 308}) || q.Paid != hours || q.Wall != hours || q.Interruption != 0 || q.Interruptions != (Interruptions{}) {
 		t.Errorf("on demand, a larger machine paid whole: %t %+v", ok, q)
 	}
-	q, ok := QuoteOffer(spot, hours, AssumedSpot(0.1, 0.25, true))
+	q, ok := spot.Quote(hours, AssumedSpot(0.1, 0.25, true))
 	paid, wall := q.Interruptions.Expected(10)
 	if !ok || !near(USD(q.Cost.P50), USD(8*paid)) || !near(q.Interruption, USD(8*(paid-10))) || q.Wall.P50 != wall || q.Interruptions.Assumed == "" ||
 		!(q.Cost.P5 >= 8*8 && q.Cost.P5 < q.Cost.P50 && q.Cost.P95 > q.Cost.P50) || q.Wall.P95 < q.Paid.P95 {
 		t.Errorf("spot: %t %+v; want %g hours paid, %g wall", ok, q, paid, wall)
 	}
-	if q, ok := QuoteOffer(spot, hours, Interruptions{PerHour: 500}); ok {
+	if q, ok := spot.Quote(hours, Interruptions{PerHour: 500}); ok {
 		t.Errorf("a job that never ends on spot capacity was priced: %+v", q)
 	}
 	for name, h := range map[string]Spread{"0": {0, 1, 2}, "NaN": {1, math.NaN(), 3}, "disordered": {1, 3, 2}, "infinite": {1, 2, math.Inf(1)}} {
-		if q, ok := QuoteOffer(big, h, Interruptions{}); ok {
+		if q, ok := big.Quote(h, Interruptions{}); ok {
 			t.Errorf("hours %s were priced: %+v", name, q)
 		}
 	}
-	if _, ok := QuoteOffer(Offer{}, Spread{1, 2, 3}, Interruptions{}); ok {
+	if _, ok := (Offer{}).Quote(Spread{1, 2, 3}, Interruptions{}); ok {
 		t.Error("an offer without a price was priced")
 	}
 }
@@ -94,7 +94,7 @@ func TestQuoteIntervalsHoldWhatHappens(t *testing.T) {
 	}
 	for name, test := range tests {
 		i := AssumedSpot(test.restart, test.lost, test.resume)
-		q, ok := QuoteOffer(offer, test.hours, i)
+		q, ok := offer.Quote(test.hours, i)
 		if !ok {
 			t.Errorf("%s: no quote", name)
 			continue

@@ -52,13 +52,13 @@ var below = map[string][]string{
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/perf"},
 
 	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/page"},
-	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
+	"optimizer/serve":    {"optimizer/cluster", "optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/page"},
 
 	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 
-	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/share"},
+	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/share"},
 
 	"optimizer/schedule":          {},
 	"optimizer/schedule/capacity": {},

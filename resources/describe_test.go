@@ -23,7 +23,7 @@ func TestSampleHostIsValid(t *testing.T) {
 	if g := h.GPUs[7]; g.UUID != "described-7" || g.Index != 7 || g.Memory != 40 {
 		t.Errorf("last device %+v", g)
 	}
-	if err := DefaultLimits(h, true).Validate(h); err != nil {
+	if err := h.DefaultLimits(true).Validate(h); err != nil {
 		t.Error(err)
 	}
 	if d.Price == nil || *d.Price.GPUHour != 3.40 || d.Price.Instance != nil {
@@ -91,7 +91,7 @@ func FuzzHostDescription(f *testing.F) {
 		if !(h.CPUs > 0) || !(h.Memory > 0) || len(h.GPUs) > maxDescribedGPUs || h.Described == "" {
 			t.Fatalf("%q gives %+v", text, h)
 		}
-		if err := DefaultLimits(h, true).Validate(h); err != nil {
+		if err := h.DefaultLimits(true).Validate(h); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})

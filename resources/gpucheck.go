@@ -25,7 +25,7 @@ type GPUProcess struct {
 	Memory GiB    `json:"memory_gib"`
 }
 
-// GPUCheck is the input of ValidateGPUs, gathered by the caller.
+// GPUCheck is the input of a check of GPUs, gathered by the caller.
 type GPUCheck struct {
 	Host       Host       // as discovered now, not at the start
 	Allocation Allocation // of the job
@@ -41,9 +41,9 @@ type GPUCheck struct {
 	ForeignPIDs bool
 }
 
-// ValidateGPUs compares the allocation of a job with its visible devices and the devices that its processes use. It
+// Problems compares the allocation of a job with its visible devices and the devices that its processes use. It
 // returns nil if there is no problem. A CPU job is checked for devices that should be hidden.
-func ValidateGPUs(in GPUCheck) []problem {
+func (in GPUCheck) Problems() []problem {
 	var ps []problem
 	add := func(code string, fatal bool, advice, what string, args ...any) {
 		ps = append(ps, problem{Code: code, Fatal: fatal, What: fmt.Sprintf(what, args...), Advice: advice})

@@ -42,7 +42,7 @@ func TestValidateGPUs(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range ValidateGPUs(c.in) {
+			for _, p := range c.in.Problems() {
 				code := p.Code
 				if p.Fatal {
 					code += "!"

@@ -67,7 +67,7 @@ func TestDiscoverOnThisMachine(t *testing.T) {
 	if len(h.CPUIDs) == 0 || h.CPUs <= 0 || h.CPUs > float64(len(h.CPUIDs)) || h.Memory <= 0 {
 		t.Errorf("%+v", h)
 	}
-	if err := DefaultLimits(h, true).Validate(h); err != nil {
+	if err := h.DefaultLimits(true).Validate(h); err != nil {
 		t.Errorf("the default limits do not fit the machine they come from: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // none; otherwise it gets 1 to all of them. A twentieth of the memory, at most 2 GiB, is reserved for the agent and
 // the system, so that a job that exceeds its share is stopped before the machine runs out of memory. The batch size
 // remains the script's own.
-func DefaultLimits(h Host, usesGPU bool) Limits {
+func (h Host) DefaultLimits(usesGPU bool) Limits {
 	l := Limits{CPUs: Range{1, h.wholeCPUs()}}
 	if usesGPU && len(h.GPUs) > 0 {
 		l.GPUs = Range{1, len(h.GPUs)}

@@ -36,7 +36,7 @@ func TestDefaultLimits(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := DefaultLimits(c.h, c.usesGPU)
+			got := c.h.DefaultLimits(c.usesGPU)
 			if got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -227,7 +226,7 @@ func (p powerLimits) read(uuid string) (s powerState, err error) {
 }
 
 func (p powerLimits) write(s powerState) error {
-	return regular.Replace(p.path(s.UUID), 0o644, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+	return regular.WriteJSON(p.path(s.UUID), 0o644, s)
 }
 
 // states returns all stored states; files that cannot be read are in the error.

@@ -156,7 +156,7 @@ for epoch in range(start + 1, total + 1):
 			t.Errorf("job %d: %s (%s) after %g epochs, want done after %d", id, j.State, j.Reason, j.Done, epochs[id-1])
 		}
 	}
-	events, torn, err := cluster.ReadEvents(w.state())
+	events, torn, err := cluster.ReadEvents(w.state(), 0)
 	ends := 0
 	for _, e := range events {
 		if e.Kind == cluster.EventEnd && e.State == cluster.Done {

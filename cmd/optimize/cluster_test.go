@@ -54,7 +54,7 @@ func needTraining(t *testing.T, short string) {
 // clusterEvents returns the event log of the cluster.
 func (w *world) clusterEvents() []cluster.Event {
 	w.t.Helper()
-	events, _, err := cluster.ReadEvents(w.state())
+	events, _, err := cluster.ReadEvents(w.state(), 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func (w *world) checkEpochs(dir string, want int) {
 // two holders.
 func (w *world) checkEvents(jobs int) {
 	w.t.Helper()
-	events, torn, err := cluster.ReadEvents(w.state())
+	events, torn, err := cluster.ReadEvents(w.state(), 0)
 	if err != nil || torn > 1 {
 		w.t.Fatalf("%d torn lines: %v", torn, err)
 	}

@@ -96,7 +96,7 @@ func TestJobEndsUnwatched(t *testing.T) {
 	syscall.Kill(h.KeeperPID, syscall.SIGKILL)
 	var exit launch.Exit
 	w.latest("ended", func(string, *journal.Record) bool {
-		e, ok := launch.ReadExit(h)
+		e, ok := h.ReadExit()
 		exit = e
 		return ok
 	})
@@ -129,7 +129,7 @@ func TestAgentSuspendedOverTheLimit(t *testing.T) {
 	agent.Process.Signal(syscall.SIGSTOP)
 	var exit launch.Exit
 	w.latest("stopped by its keeper", func(string, *journal.Record) bool {
-		e, ok := launch.ReadExit(h)
+		e, ok := h.ReadExit()
 		exit = e
 		return ok
 	})

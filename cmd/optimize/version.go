@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -102,7 +101,7 @@ func manCommand(e *cli.Env) *cobra.Command {
 				return fmt.Errorf("write manual pages: %w", err)
 			}
 			for _, name := range slices.Sorted(maps.Keys(pages)) {
-				err := regular.Replace(filepath.Join(dir, name), 0o644, func(w io.Writer) error { _, err := io.WriteString(w, pages[name]); return err })
+				err := regular.WriteFile(filepath.Join(dir, name), 0o644, []byte(pages[name]))
 				if err != nil {
 					return fmt.Errorf("write manual page %s: %w", name, err)
 				}

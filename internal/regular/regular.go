@@ -1,6 +1,6 @@
 // Package regular opens and replaces regular files. Open refuses anything else that a user or a script may have named:
-// a device is endless, a pipe without a writer blocks, and a file may be too large to hold. Replace writes a file so
-// that after a crash it has its old content or the new one. Gunzip and EachRow read the content of tables. The package is
+// a device is endless, a pipe without a writer blocks, and a file may be too large to hold. Replace, WriteFile and WriteJSON
+// write a file so that after a crash it has its old content or the new one. Gunzip and EachRow read the content of tables. The package is
 // not for files of /proc and /sys.
 //
 //	data, err := regular.ReadFile("rates.yaml", regular.Settings)
@@ -8,6 +8,7 @@ package regular
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,6 +82,18 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// ReadJSON decodes a regular file of at most limit bytes into v. Errors are as for ReadFile.
+func ReadJSON(path string, limit int64, v any) error {
+	data, err := ReadFile(path, limit)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
 // Kind returns the kind of a file that is not regular, for error messages.
 func Kind(m fs.FileMode) string {
 	switch {
@@ -125,4 +138,14 @@ func Replace(path string, perm fs.FileMode, write func(w io.Writer) error) (err 
 		dir.Close()
 	}
 	return nil
+}
+
+// WriteFile writes data to a file atomically, see Replace.
+func WriteFile(path string, perm fs.FileMode, data []byte) error {
+	return Replace(path, perm, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+// WriteJSON writes a value to a file atomically, see Replace, as one line of JSON.
+func WriteJSON(path string, perm fs.FileMode, v any) error {
+	return Replace(path, perm, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }

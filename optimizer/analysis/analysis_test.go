@@ -93,7 +93,7 @@ func analyze(entries []history.Entry, o Options) *Report {
 func render(t *testing.T, r *Report, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Render(&b, r, format); err != nil {
+	if err := r.Render(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -74,7 +74,6 @@ func plural(unit string) string {
 
 // arm is a configuration with the measurements of its runs.
 type arm struct {
-	key   string
 	on    history.Config
 	value estimated
 	ids   []string
@@ -111,7 +110,7 @@ func armsOf(runs []measured, c criterion) []arm {
 	}
 	var arms []arm
 	for _, key := range sortedKeys(byKey) {
-		a := arm{key: key, on: byKey[key][0].On}
+		a := arm{on: byKey[key][0].On}
 		var values []float64
 		for _, m := range byKey[key] {
 			values, a.ids = append(values, c.of(m)), append(a.ids, m.ID)

@@ -22,5 +22,5 @@
 //
 //	points, err := analysis.FromRun(dir)
 //	f, err := analysis.ChooseFront(points, preference)
-//	err = analysis.RenderFront(os.Stdout, f, "text", 80)
+//	err = f.Render(os.Stdout, "text", 80)
 package analysis

@@ -27,7 +27,7 @@ func renderText(w io.Writer, f sheet) error {
 		s := &d.Sections[0]
 		s.Blocks = slices.Insert(s.Blocks, 1, f.sketch(width))
 	}
-	return page.TextWithin(w, d, width)
+	return d.TextWithin(w, width)
 }
 
 // pictured returns the document with the plot of the front.

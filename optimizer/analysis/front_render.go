@@ -28,9 +28,9 @@ var frontFormats = page.Formats[sheet]{
 // FrontFormatNames returns the formats for display.
 func FrontFormatNames() string { return frontFormats.Words() }
 
-// RenderFront writes a front in one of the formats. The output depends on the front alone and, for text, on the width (0:
+// Render writes a front in one of the formats. The output depends on the front alone and, for text, on the width (0:
 // 80 columns).
-func RenderFront(w io.Writer, f *Front, format string, width int) error {
+func (f *Front) Render(w io.Writer, format string, width int) error {
 	return frontFormats.Write(w, "front of "+f.Subject, sheet{f, width}, format)
 }
 

@@ -19,7 +19,7 @@ import (
 
 func renderedFront(t interface{ Fatal(...any) }, f *Front, format string, width int) string {
 	var b bytes.Buffer
-	if err := RenderFront(&b, f, format, width); err != nil {
+	if err := f.Render(&b, format, width); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -114,7 +114,7 @@ func TestEveryFormatKeepsItsForm(t *testing.T) {
 	if md := renderedFront(t, f, "markdown", 0); !strings.Contains(md, "| C ▸ | c | 1 h 55 m | $10.25 | 25 % | $0.0151 |") {
 		t.Errorf("markdown:\n%s", md)
 	}
-	if err := RenderFront(io.Discard, f, "pdf", 0); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, svg, text") {
+	if err := f.Render(io.Discard, "pdf", 0); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, svg, text") {
 		t.Errorf("pdf: %v", err)
 	}
 }

@@ -141,7 +141,7 @@ func snapshot(rec *journal.Record, model *perf.Model, d ModelOverrides) (plan.Sn
 	if d.Rates != nil {
 		s.Rates = *d.Rates
 	}
-	s.Limits = resources.DefaultLimits(s.Host, usesGPU)
+	s.Limits = s.Host.DefaultLimits(usesGPU)
 	if err := restrict(&s.Limits, d); err != nil {
 		return s, err
 	}

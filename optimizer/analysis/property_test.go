@@ -58,7 +58,7 @@ func TestBestIsNeverWorse(t *testing.T) {
 		r := analyze(entries, Options{Limits: strict})
 		for format := range formats {
 			var b strings.Builder
-			if err := Render(&b, r, format); err != nil {
+			if err := r.Render(&b, format); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(b.String(), "NaN") || format != "html" && strings.Contains(b.String(), "Inf") {
@@ -144,7 +144,7 @@ func TestOrderAndOtherModelsChangeNothing(t *testing.T) {
 func text(t *rapid.T, r *Report) string {
 	var all strings.Builder
 	for _, format := range []string{"json", "csv", "html"} {
-		if err := Render(&all, r, format); err != nil {
+		if err := r.Render(&all, format); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,7 +21,7 @@ var formats = page.Formats[*Report]{
 func FormatNames() string { return formats.Words() }
 
 // Render writes a report in one of the formats. The output depends on the report alone.
-func Render(w io.Writer, r *Report, format string) error {
+func (r *Report) Render(w io.Writer, format string) error {
 	return formats.Write(w, "analysis", r, format)
 }
 
@@ -35,4 +35,4 @@ func writeJSON(w io.Writer, r *Report) error {
 }
 
 // Document returns a report as a document with all curves.
-func Document(r *Report) page.Document { return r.document(math.MaxInt) }
+func (r *Report) Document() page.Document { return r.document(math.MaxInt) }

@@ -8,7 +8,7 @@ package analysis
 // 0, and neither a waste nor a recommendation. It reads no file and makes no changes.
 //
 //	jobs, err := slurm.ReadAccounting(file)
-//	err = analysis.RenderSizing(os.Stdout, analysis.NewSizing(jobs, analysis.SizingOptions{}), "text")
+//	err = analysis.NewSizing(jobs, analysis.SizingOptions{}).Render(os.Stdout, "text")
 
 import (
 	"cmp"
@@ -129,8 +129,8 @@ type priceUse struct {
 	Runs    int  `json:"runs"`
 }
 
-// sizingReport is the evaluation of an accounting.
-type sizingReport struct {
+// Sizing is the evaluation of an accounting.
+type Sizing struct {
 	Schema int         `json:"schema"`
 	From   *time.Time  `json:"from"` // first start
 	To     *time.Time  `json:"to"`   // last end
@@ -142,8 +142,8 @@ type sizingReport struct {
 
 // NewSizing evaluates lives of jobs in the order of the accounting. A life that is listed again, as in overlapping files,
 // replaces its earlier state. The cost is O(n log n) in the number of lives and steps.
-func NewSizing(jobs []slurm.Job, o SizingOptions) *sizingReport {
-	r := &sizingReport{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
+func NewSizing(jobs []slurm.Job, o SizingOptions) *Sizing {
+	r := &Sizing{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
 	jobs, repeated := distinct(jobs)
 	type key struct{ user, name string }
 	groups := map[key]*jobGroup{}
@@ -213,7 +213,7 @@ func distinct(jobs []slurm.Job) (out []slurm.Job, repeated int) {
 }
 
 // span extends the time that the report covers.
-func (r *sizingReport) span(j *slurm.Job) {
+func (r *Sizing) span(j *slurm.Job) {
 	if !j.Start.IsZero() && (r.From == nil || j.Start.Before(*r.From)) {
 		r.From = &j.Start
 	}
@@ -329,7 +329,7 @@ func (s *sum) value() page.Number {
 }
 
 // remark adds notes on omissions and assumptions.
-func (r *sizingReport) remark(repeated int, o SizingOptions) {
+func (r *Sizing) remark(repeated int, o SizingOptions) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if o.Bad > 0 {
 		note("%s of the accounting could not be read, first: %s", page.Plural(o.Bad, "line"), page.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))

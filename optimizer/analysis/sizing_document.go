@@ -14,21 +14,21 @@ import (
 )
 
 // sizingFormats is the registry of output formats, one line each.
-var sizingFormats = page.Formats[*sizingReport]{
-	"text":     page.TextOf((*sizingReport).document),
-	"markdown": page.MarkdownOf((*sizingReport).document),
-	"html":     page.HTMLOf((*sizingReport).document),
-	"json":     page.JSONOf(func(r *sizingReport) *sizingReport { return r }),
-	"csv":      page.CSVOf((*sizingReport).lines),
+var sizingFormats = page.Formats[*Sizing]{
+	"text":     page.TextOf((*Sizing).document),
+	"markdown": page.MarkdownOf((*Sizing).document),
+	"html":     page.HTMLOf((*Sizing).document),
+	"json":     page.JSONOf(func(r *Sizing) *Sizing { return r }),
+	"csv":      page.CSVOf((*Sizing).lines),
 }
 
-// RenderSizing writes a report as text, markdown, html, json or csv. The output depends on the report alone.
-func RenderSizing(w io.Writer, r *sizingReport, format string) error {
+// Render writes a report as text, markdown, html, json or csv. The output depends on the report alone.
+func (r *Sizing) Render(w io.Writer, format string) error {
 	return sizingFormats.Write(w, "use of batch jobs", r, format)
 }
 
 // document converts a report to a document.
-func (r *sizingReport) document() page.Document {
+func (r *Sizing) document() page.Document {
 	t := r.Total
 	d := page.Document{Title: fmt.Sprintf("Batch jobs: requested and used, %s in %s", page.Plural(t.Jobs, "job"), page.Plural(len(r.Groups), "group")),
 		Footer: "All figures are from the accounting of Slurm. What it does not record is “no data”. Memory is sampled, by default every 30 s."}
@@ -50,7 +50,7 @@ func (r *sizingReport) document() page.Document {
 }
 
 // tiles returns the headline figures with the number of runs behind each.
-func (r *sizingReport) tiles() []page.Tile {
+func (r *Sizing) tiles() []page.Tile {
 	t := r.Total
 	tile := func(label, value string, of int) page.Tile {
 		light := page.Dark
@@ -116,7 +116,7 @@ func both(a, b, between string) string {
 }
 
 // useTable compares requests and use.
-func (r *sizingReport) useTable() *page.Table {
+func (r *Sizing) useTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job", "runs"), page.Right("time / limit", "CPUs used / allocated", "memory used / allocated", "GPUs", "GPU use")...), Named: true}
 	for _, x := range r.Groups {
 		q := x.Request
@@ -139,7 +139,7 @@ func (r *sizingReport) useTable() *page.Table {
 }
 
 // costTable returns the hours, the cost and its unused parts.
-func (r *sizingReport) costTable() *page.Table {
+func (r *Sizing) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
 	row := func(name string, x *jobGroup) {
 		none := func(v page.Number) string { // "–" if no run failed
@@ -165,7 +165,7 @@ func (r *sizingReport) costTable() *page.Table {
 }
 
 // prices describes the prices and the number of runs at each.
-func (r *sizingReport) prices() []string {
+func (r *Sizing) prices() []string {
 	var out []string
 	defaults := false
 	for _, p := range r.Prices {
@@ -188,7 +188,7 @@ func (r *sizingReport) prices() []string {
 }
 
 // adviceSection returns the recommended requests of each group.
-func (r *sizingReport) adviceSection() page.Section {
+func (r *Sizing) adviceSection() page.Section {
 	s := page.Section{ID: "requests", Title: "Recommended requests",
 		Intro: fmt.Sprintf("From at least %d completed runs. Sufficient for those runs; a larger input may require more.", minRuns)}
 	few := 0
@@ -214,7 +214,7 @@ func (r *sizingReport) adviceSection() page.Section {
 
 // lines returns the names of the columns and one row per group. Unknown cells are empty. Readers of the CSV rely on
 // names and order: append only.
-func (r *sizingReport) lines() [][]string {
+func (r *Sizing) lines() [][]string {
 	head := []string{"user", "name", "jobs", "runs", "running", "waiting", "completed", "failed", "timed_out", "out_of_memory", "nodes", "cpus", "gpus", "gpu_type",
 		"memory_gib_per_node", "limit_s", "elapsed_s_median", "elapsed_s_max", "wait_s_median", "cpu_efficiency", "cpus_used_median", "peak_memory_gib_per_node",
 		"memory_efficiency_median", "gpu_utilization", "peak_gpu_memory_gib", "cpu_hours", "gpu_hours", "gib_hours", "cost_usd", "unused_cpu_usd", "unused_memory_usd",

@@ -34,10 +34,10 @@ func example(t testing.TB) []slurm.Job {
 	return jobs
 }
 
-func rendered(t testing.TB, r *sizingReport, format string) string {
+func rendered(t testing.TB, r *Sizing, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := RenderSizing(&b, r, format); err != nil {
+	if err := r.Render(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

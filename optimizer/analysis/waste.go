@@ -45,7 +45,7 @@ func unused(g *group, runs []run) []finding {
 	var order []string
 	for i := range runs {
 		r := &runs[i]
-		for _, d := range cost.DiagnoseZeroGPU(evidence(r)) {
+		for _, d := range evidence(r).Diagnose() {
 			f := byCause[d.Cause]
 			if f == nil {
 				f = &found{diagnosis: d, worst: r}

@@ -39,7 +39,7 @@ var errRemoved = errors.New("the state directory was removed, or replaced by ano
 
 // removed reports whether the lock file of the server is not the one that it holds.
 func (s *server) removed() bool {
-	now, err := os.Stat(dirOf(s.StateDir, "lock"))
+	now, err := s.dir.LockInfo()
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 	"time"
+	"trainopt/optimizer/journal"
 )
 
 // setClock is a clock whose wall can be set.
@@ -80,29 +81,30 @@ func TestClockSetBackBetweenServers(t *testing.T) {
 // TestRemoved: the server notices that its state directory was removed, or replaced.
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir()
-	lock := dirOf(dir, "lock")
-	write := func() {
+	lock := func() *journal.Run {
 		if err := makeDirs(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		run, err := journal.Open(dirOf(dir))
+		if err != nil {
 			t.Fatal(err)
 		}
+		unlock, err := run.Lock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(unlock)
+		return run
 	}
-	write()
-	held, err := os.Open(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	s := &server{Config: Config{StateDir: dir}}
-	if s.lock, err = held.Stat(); err != nil || s.removed() {
+	var err error
+	s := &server{Config: Config{StateDir: dir}, dir: lock()}
+	if s.lock, err = s.dir.LockInfo(); err != nil || s.removed() {
 		t.Errorf("removed at the start, %v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil || !s.removed() {
 		t.Errorf("not removed, %v", err)
 	}
-	if write(); !s.removed() {
+	if lock(); !s.removed() {
 		t.Error("another lock counts as its own")
 	}
 }

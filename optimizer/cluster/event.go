@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"trainopt/internal/regular"
 )
 
 // eventSchema is the version of the event log.
@@ -200,10 +201,20 @@ func (e notServedError) Error() string {
 }
 func (notServedError) Is(target error) bool { return target == fs.ErrNotExist }
 
+// LogSize returns the size of the event log of a state directory in bytes; 0 if no cluster was served from it.
+func LogSize(stateDir string) int64 {
+	info, err := os.Stat(eventsPath(stateDir))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // ReadEvents returns the event log of a state directory in order, and the number of lines that are not events, such as
-// one torn by a crash. A directory without a log is an error (fs.ErrNotExist).
-func ReadEvents(stateDir string) (events []Event, torn int, err error) {
-	f, err := os.Open(eventsPath(stateDir))
+// one torn by a crash. With most above 0, it reads no more than that number of bytes, the last. A directory without a log
+// is an error (fs.ErrNotExist).
+func ReadEvents(stateDir string, most int64) (events []Event, torn int, err error) {
+	f, err := regular.Open(eventsPath(stateDir), regular.NoLimit)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, 0, notServedError(stateDir)
@@ -211,10 +222,15 @@ func ReadEvents(stateDir string) (events []Event, torn int, err error) {
 		return nil, 0, fmt.Errorf("read event log: %w", err)
 	}
 	defer f.Close()
+	cut := false
+	if info, err := f.Stat(); err == nil && most > 0 && info.Size() > most {
+		_, err = f.Seek(-most, io.SeekEnd)
+		cut = err == nil
+	}
 	lines := bufio.NewReader(f)
-	for {
+	for ; ; cut = false {
 		line, err := lines.ReadBytes('\n')
-		if len(line) > 1 {
+		if len(line) > 1 && !cut {
 			var e Event
 			if json.Unmarshal(line, &e) == nil && e.Kind != "" {
 				events = append(events, e)

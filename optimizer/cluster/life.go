@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
 )
 
@@ -91,9 +89,7 @@ type life struct {
 // run runs the stretch until its end.
 func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) run.Result {
 	dir := f.dir
-	_, err := os.Stat(filepath.Join(dir, "state"))
-	_, before := os.Stat(filepath.Join(dir, "state.prev")) // all that an agent leaves that is killed between two renames
-	if err != nil && before != nil {
+	if !journal.HasState(dir) {
 		if _, err := os.Stat(dir); err == nil { // its agent died before it had saved anything: no job was started
 			if err := os.Rename(dir, dir+"-unused"); err != nil {
 				return run.Result{Code: run.CodeOurs, Err: err}
@@ -275,8 +271,9 @@ func (s *server) takeResult(r result) {
 	now := s.now()
 	l.interrupts, l.Finish = nil, nil
 	reason := "exit"
-	if l.exited = exitedAt(r.Dir); l.exited > 0 {
-		l.exited = s.clock.at(l.exited)
+	l.exited = 0
+	if exit := launch.LastExit(r.Dir); !exit.IsZero() {
+		l.exited = s.clock.at(unix(exit))
 	}
 	if l.exited > now-lateNotice || l.exited < unix(l.Since) && l.State != Stopping {
 		l.exited = 0
@@ -332,22 +329,6 @@ func (s *server) takeResult(r result) {
 // lateNotice is the time in seconds after the exit of a training from which its end was noticed late.
 const lateNotice = 5
 
-// exitedAt returns the time in Unix seconds at which the training of a run has exited last; 0: unknown.
-func exitedAt(dir string) (at float64) {
-	paths, _ := fs.Glob(os.DirFS(dir), "stretches/*/exit.json")
-	for _, path := range append(paths, "exit.json") {
-		var file struct {
-			Exit struct {
-				At time.Time `json:"at"`
-			} `json:"exit"`
-		}
-		if readJSON(filepath.Join(dir, path), &file) == nil && !file.Exit.At.IsZero() {
-			at = max(at, unix(file.Exit.At))
-		}
-	}
-	return at
-}
-
 // noteOutcome takes progress and cost from the record of a run.
 func (s *server) noteOutcome(l *live, rec *journal.Record) {
 	if v := float64(rec.Outcome.CostUSD); !math.IsNaN(v) {
@@ -393,12 +374,4 @@ func (v *view) Status(st run.Status) {
 	case v.server.poke <- struct{}{}:
 	default:
 	}
-}
-
-// writeRaw replaces a file by data.
-func writeRaw(path string, data []byte) error {
-	return regular.Replace(path, 0o600, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }

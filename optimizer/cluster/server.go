@@ -17,6 +17,7 @@ import (
 
 	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule"
 )
@@ -67,7 +68,8 @@ type server struct {
 	Config
 	info      Server
 	clock     clock
-	lock      os.FileInfo // of the lock file
+	dir       *journal.Run
+	lock      os.FileInfo // of the lock file that this server holds
 	scheduler *scheduler
 	rates     *learner
 	log       *eventLog
@@ -172,7 +174,8 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
-	s.lock, _ = os.Stat(dirOf(cfg.StateDir, "lock"))
+	s.dir = dir
+	s.lock, _ = dir.LockInfo()
 	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {
 		cfg.Ready()
@@ -225,8 +228,8 @@ func (s *server) open() (err error) {
 	for _, j := range known {
 		if l := s.jobs[j.ID]; l != nil && j.State.holds() {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
-			if at := exitedAt(filepath.Join(journal.RunsDir(s.StateDir), j.Run)); at > unix(j.Since) {
-				s.record(s.now(), Event{Kind: EventAdopt, Job: j.ID, Stretch: j.Stretch, GPUs: len(j.Where), Exited: at})
+			if exit := launch.LastExit(filepath.Join(journal.RunsDir(s.StateDir), j.Run)); exit.After(j.Since) {
+				s.record(s.now(), Event{Kind: EventAdopt, Job: j.ID, Stretch: j.Stretch, GPUs: len(j.Where), Exited: unix(exit)})
 			}
 			s.begin(l, true)
 			if j.State == Stopping {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"syscall"
+	"trainopt/internal/regular"
 )
 
 // record appends to the event log. A full disk must not stop the jobs.
@@ -61,7 +62,7 @@ func (s *server) save() {
 	if err == nil {
 		var state []byte
 		if state, err = s.scheduler.State(); err == nil {
-			err = writeRaw(dirOf(s.StateDir, "state.json"), state)
+			err = regular.WriteFile(dirOf(s.StateDir, "state.json"), 0o600, state)
 		}
 	}
 	switch {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,10 +45,7 @@ func jobDir(stateDir string, id int) string { return dirOf(stateDir, "jobs", str
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
 	if err == nil {
-		err = regular.Replace(path, 0o600, func(w io.Writer) error {
-			_, err := w.Write(append(data, '\n'))
-			return err
-		})
+		err = regular.WriteFile(path, 0o600, append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
@@ -57,16 +53,7 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
-func readJSON(path string, v any) error {
-	data, err := regular.ReadFile(path, maxFile)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
+func readJSON(path string, v any) error { return regular.ReadJSON(path, maxFile, v) }
 
 // makeDirs creates the directories of a cluster.
 func makeDirs(stateDir string) error {

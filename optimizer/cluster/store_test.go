@@ -74,7 +74,7 @@ func TestInterruptedSubmission(t *testing.T) {
 
 func TestTornEventLog(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := ReadEvents(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := ReadEvents(dir, 0); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a log: %v", err)
 	}
 	if err := makeDirs(dir); err != nil {
@@ -101,7 +101,7 @@ func TestTornEventLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		add(Event{Time: 3, Kind: EventDrain})
-		events, torn, err := ReadEvents(dir)
+		events, torn, err := ReadEvents(dir, 0)
 		whole := 0
 		for _, c := range data[:cut] {
 			if c == '\n' {
@@ -121,7 +121,7 @@ func FuzzReadEvents(f *testing.F) {
 		if err := errors.Join(makeDirs(dir), os.WriteFile(eventsPath(dir), data, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		events, _, err := ReadEvents(dir)
+		events, _, err := ReadEvents(dir, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

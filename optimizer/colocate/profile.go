@@ -174,7 +174,7 @@ func (p *Profile) choose(open []int, some bool) (int, error) {
 			return at, nil
 		}
 	}
-	doubt, err := place.Doubt(Samples(p.Apps, p.Rows()), p.Capacity, members, p.Seed)
+	doubt, err := Samples(p.Apps, p.Rows()).Doubt(p.Capacity, members, p.Seed)
 	if err != nil {
 		return 0, err
 	}

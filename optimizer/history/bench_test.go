@@ -28,7 +28,7 @@ func manyRuns(b *testing.B, n int) string {
 				r.Warnings = append(r.Warnings, fmt.Sprintf("warning %d: %s", j, strings.Repeat("w", 80)))
 			}
 		})
-		data, err := journal.Encode(rec)
+		data, err := rec.Encode()
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -109,6 +109,10 @@ func (r *Run) Lock() (unlock func(), err error) {
 	}, nil
 }
 
+// LockInfo describes the lock file of the run directory. It is another file, by os.SameFile, once the directory was
+// replaced.
+func (r *Run) LockInfo() (os.FileInfo, error) { return os.Stat(r.Path(lockFile)) }
+
 // signOfLife is the time within which an agent at work replaces the state of its run, on a slow network file system too.
 var signOfLife = 10 * time.Second
 

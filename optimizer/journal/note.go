@@ -47,9 +47,9 @@ func ReadNote(dir string) (Note, error) {
 	return n, nil
 }
 
-// WriteNote replaces the note of a run directory. Tags lose surrounding blanks and duplicates; the error names a tag or
+// Write replaces the note of a run directory. Tags lose surrounding blanks and duplicates; the error names a tag or
 // a text that is too long.
-func WriteNote(dir string, n Note) error {
+func (n Note) Write(dir string) error {
 	n.Schema = Schema
 	n.Text = strings.TrimSpace(strings.ReplaceAll(n.Text, "\r\n", "\n"))
 	tags := []string{}

@@ -13,7 +13,7 @@ func TestNote(t *testing.T) {
 	if n, err := ReadNote(dir); err != nil || n.Text != "" || n.Tags != nil {
 		t.Errorf("without a note: %+v %v", n, err)
 	}
-	if err := WriteNote(dir, Note{Tags: []string{" b ", "a", "b", "", "two  words"}, Text: " line\r\nline "}); err != nil {
+	if err := (Note{Tags: []string{" b ", "a", "b", "", "two  words"}, Text: " line\r\nline "}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	n, err := ReadNote(dir)
@@ -24,7 +24,7 @@ func TestNote(t *testing.T) {
 		"long tag": {Tags: []string{strings.Repeat("x", maxTag+1)}}, "comma": {Tags: []string{"a,b"}}, "control": {Tags: []string{"a\x00b"}}, "not UTF-8": {Text: "\xff"},
 		"long text": {Text: strings.Repeat("x", maxNoteText+1)}, "many tags": {Tags: strings.Split("a b c d e f g h i j k l m n o p q r s t u", " ")},
 	} {
-		if err := WriteNote(dir, bad); err == nil || !strings.HasPrefix(err.Error(), "write note of run ") {
+		if err := bad.Write(dir); err == nil || !strings.HasPrefix(err.Error(), "write note of run ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -91,7 +91,7 @@ func TestRecordsFitTheSchema(t *testing.T) {
 	nan := math.NaN()
 	odd.SLA.Verdicts = []sla.Verdict{{Objective: sla.Time, Status: sla.Unknown, Value: &nan}}
 	for name, r := range map[string]*Record{"new": NewRecord(), "full": fullRecord(), "running": running, "bare": bare, "not numbers": odd} {
-		data, err := Encode(r)
+		data, err := r.Encode()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -112,7 +112,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a date that is none":           {`s/2026-11-20T22:00:00Z/yesterday/`, "started_at"},
 		"a status that is none":         {`s/"status": "met"/"status": "fine"/`, "sla.verdicts.0.status"},
 	}
-	good, err := Encode(fullRecord())
+	good, err := fullRecord().Encode()
 	must(t, err)
 	space := regexp.MustCompile(`\[\s+"text"\s+\]`)
 	for name, c := range cases {
@@ -151,7 +151,7 @@ comparison.against comparison.seconds_change_pct comparison.cost_change_pct comp
 waste_usd.idle waste_usd.input_bound waste_usd.over_provisioned waste_usd.restarts waste_usd.failed warnings`
 
 func TestContractFieldsAreThere(t *testing.T) {
-	data, err := Encode(fullRecord())
+	data, err := fullRecord().Encode()
 	must(t, err)
 	var doc any
 	must(t, json.Unmarshal(data, &doc))
@@ -177,7 +177,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 	text, err := conformance.ReadRecordSchema()
 	must(t, err)
 	must(t, json.Unmarshal(text, &whole))
-	data, err := Encode(fullRecord())
+	data, err := fullRecord().Encode()
 	must(t, err)
 	var doc any
 	must(t, json.Unmarshal(data, &doc))
@@ -210,7 +210,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 }
 
 func TestNewRecordClaimsNothing(t *testing.T) {
-	data, err := Encode(NewRecord())
+	data, err := NewRecord().Encode()
 	must(t, err)
 	var doc map[string]any
 	must(t, json.Unmarshal(data, &doc))
@@ -377,7 +377,7 @@ func TestRecordedRunsComeBack(t *testing.T) {
 		must(t, err)
 		rec := NewRecord()
 		must(t, json.Unmarshal(want, rec))
-		got, err := Encode(rec)
+		got, err := rec.Encode()
 		must(t, err)
 		got = added.ReplaceAll(got, nil)
 		if string(got) != string(want) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -30,6 +31,20 @@ const (
 	worthKeeping
 	damaged // must not replace a good previous state
 )
+
+// previousSuffix ends the name of the state before the last one.
+const previousSuffix = ".prev"
+
+// HasState reports whether a run directory contains a state. After a crash between the two renames of a save, that is
+// the previous one alone.
+func HasState(dir string) bool {
+	for _, name := range []string{stateFile, stateFile + previousSuffix} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
 
 // SaveState replaces the state of the agent by v (as JSON) and keeps the previous one as state.prev. After a crash or
 // an error at any point, LoadState returns the old or the new state.
@@ -62,7 +77,7 @@ func (r *Run) saveState(data []byte) error {
 		return err
 	}
 	if r.keep == worthKeeping {
-		if err := r.fs.Rename(path, path+".prev"); err != nil && !absent(err) {
+		if err := r.fs.Rename(path, path+previousSuffix); err != nil && !absent(err) {
 			_ = r.fs.Remove(tmp)
 			return fmt.Errorf("keep previous %s: %w", path, err)
 		}
@@ -111,7 +126,7 @@ func (r *Run) LoadState(v any) (note string, err error) {
 		return "", fmt.Errorf("load state: %w", first)
 	}
 	r.keep = damaged
-	second := r.loadState(path+".prev", v)
+	second := r.loadState(path+previousSuffix, v)
 	switch {
 	case second == nil && absent(first):
 		return "the newest state was never completed; the one before it is used", nil

@@ -14,7 +14,7 @@ import (
 
 // Encode returns a record in the format of run.json. Nil lists become empty, and a NaN that JSON cannot represent
 // becomes unknown instead of an error.
-func Encode(r *Record) ([]byte, error) {
+func (r *Record) Encode() ([]byte, error) {
 	data, err := json.MarshalIndent(tidy(reflect.ValueOf(*r)).Interface(), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode record of run %s: %w", r.RunID, err)
@@ -25,7 +25,7 @@ func Encode(r *Record) ([]byte, error) {
 // WriteRecord replaces run.json atomically. On a full disk, the record of a run that is over uses the space that
 // Create has reserved.
 func (r *Run) WriteRecord(rec *Record) error {
-	data, err := Encode(rec)
+	data, err := rec.Encode()
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
 	}
 	j := newJob(h, m)
-	if e, ok := ReadExit(h); ok {
+	if e, ok := h.ReadExit(); ok {
 		j.end(e)
 		return j, nil
 	}
@@ -65,6 +65,18 @@ func Find(runDir string) (Handle, error) {
 		return e.Handle, nil
 	}
 	return Handle{}, fmt.Errorf("find the job of %s: %w", runDir, err)
+}
+
+// LastExit returns when a job of a run exited last, on this machine or in a stretch; zero if none has.
+func LastExit(runDir string) (at time.Time) {
+	paths, _ := fs.Glob(os.DirFS(runDir), stretchesDir+"/*/"+exitFile)
+	for _, path := range append(paths, exitFile) {
+		var e ended
+		if readJSON(filepath.Join(runDir, path), &e) == nil && e.Exit.At.After(at) {
+			at = e.Exit.At
+		}
+	}
+	return at
 }
 
 // leftoverPIDs lists the living processes of a job whose keeper is dead: those of its cgroup, of its session, and those
@@ -145,7 +157,7 @@ func sameJob(a, b Handle) bool {
 }
 
 // ReadExit reads the exit record of the job of h; false if its run directory has none.
-func ReadExit(h Handle) (Exit, bool) {
+func (h Handle) ReadExit() (Exit, bool) {
 	var e ended
 	if readJSON(filepath.Join(h.RunDir, exitFile), &e) != nil || !sameJob(e.Handle, h) {
 		return Exit{}, false

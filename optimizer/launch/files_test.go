@@ -128,7 +128,7 @@ func TestDamagedRecords(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), exitFile) || (tc.is != nil && !errors.Is(err, tc.is)) {
 				t.Errorf("read %q: %v", tc.text, err)
 			}
-			if _, ok := ReadExit(Handle{RunDir: filepath.Dir(path), KeeperPID: 1}); ok {
+			if _, ok := (Handle{RunDir: filepath.Dir(path), KeeperPID: 1}).ReadExit(); ok {
 				t.Error("it was taken as an exit record")
 			}
 		})
@@ -138,11 +138,11 @@ func TestDamagedRecords(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, exitFile), []byte(good), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e, ok := ReadExit(Handle{RunDir: dir, KeeperPID: 1})
+		e, ok := (Handle{RunDir: dir, KeeperPID: 1}).ReadExit()
 		if !ok || e.Code != 3 || e.PeakMemoryGiB != nil || *e.CPUSeconds != 1.5 {
 			t.Errorf("%+v, %v", e, ok)
 		}
-		if _, ok := ReadExit(Handle{RunDir: dir, KeeperPID: 2}); ok {
+		if _, ok := (Handle{RunDir: dir, KeeperPID: 2}).ReadExit(); ok {
 			t.Error("the record of another job was taken")
 		}
 	})

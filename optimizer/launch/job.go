@@ -105,7 +105,7 @@ func (j *job) watch() {
 // recorded returns the exit as recorded by the keeper: from the run directory or, where that is deleted or full, from
 // the keeper's last message.
 func (j *job) recorded() (Exit, bool) {
-	if e, ok := ReadExit(j.handle); ok {
+	if e, ok := j.handle.ReadExit(); ok {
 		return e, true
 	}
 	if j.answer == nil {

@@ -95,7 +95,7 @@ func TestLimitHoldsWithoutAgentAndKeeper(t *testing.T) {
 	killKeeper(t, h)
 	mustEnd(t, process{h.PID, h.Start}, "the job that nothing but its standby guards")
 	mustEnd(t, process{h.StandbyPID, h.StandbyStart}, "the standby")
-	if e, ok := ReadExit(h); !ok || e.Reason != Stopped || e.Ran < time.Second || e.Ran > 10*time.Second {
+	if e, ok := h.ReadExit(); !ok || e.Reason != Stopped || e.Ran < time.Second || e.Ran > 10*time.Second {
 		t.Errorf("exit record %+v, %v; want stopped after a second or a little more", e, ok)
 	}
 }

@@ -82,7 +82,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peak,
 	}
 	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode}
-	m.curve, m.ref = newForm(ctx), ctx.ref
+	m.curve = newForm(ctx)
 	m.fit(newPosterior(m.curve, ctx, stretches, m.pointer, noise))
 	return m, nil
 }

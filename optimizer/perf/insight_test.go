@@ -85,7 +85,7 @@ func TestProbesGoToTheEndsThenTheMiddleThenWhereItMatters(t *testing.T) {
 	// The decision: seconds, and a price for CPUs high enough to make the bend relevant.
 	loss := func(a resources.Allocation, s float64) float64 { return s + 0.1*float64(a.CPUs) }
 	for range 8 {
-		p := NextProbe(mustFit(t, obs, FitOptions{}), candidates, nil, ProbeOptions{Loss: loss, MinGain: 0.01})
+		p := mustFit(t, obs, FitOptions{}).NextProbe(candidates, nil, ProbeOptions{Loss: loss, MinGain: 0.01})
 		if p == nil {
 			break
 		}
@@ -113,12 +113,12 @@ func TestProbesVaryOneKnobAtATime(t *testing.T) {
 		}
 	}
 	obs := []Observation{repeated(gpus(4, 8), 2, 4)}
-	first := NextProbe(mustFit(t, obs, FitOptions{}), candidates, nil, ProbeOptions{})
+	first := mustFit(t, obs, FitOptions{}).NextProbe(candidates, nil, ProbeOptions{})
 	if first == nil || !first.Allocation.Same(gpus(1, 8)) {
 		t.Fatalf("first probe %v, want 1 GPU at 8 CPUs", first)
 	}
 	obs = append(obs, repeated(gpus(1, 8), 7, 4))
-	second := NextProbe(mustFit(t, obs, FitOptions{}), candidates, nil, ProbeOptions{})
+	second := mustFit(t, obs, FitOptions{}).NextProbe(candidates, nil, ProbeOptions{})
 	if second == nil || !second.Allocation.Same(gpus(4, 2)) {
 		t.Fatalf("second probe %v, want 2 CPUs at 4 GPUs", second)
 	}
@@ -130,7 +130,7 @@ func TestProbeGainsAgainstTheDecisionWithoutIt(t *testing.T) {
 	candidates := []resources.Allocation{cpus(1), cpus(2), cpus(4), cpus(8)}
 	seconds := func(_ resources.Allocation, s float64) float64 { return s }
 	probe := func(without, onward float64) *Probe {
-		return NextProbe(m, candidates, nil, ProbeOptions{Loss: seconds, Without: &without,
+		return m.NextProbe(candidates, nil, ProbeOptions{Loss: seconds, Without: &without,
 			Cost:   func(resources.Allocation) float64 { return 0 },
 			Onward: func(_ resources.Allocation, s float64) float64 { return s + onward }})
 	}
@@ -148,13 +148,13 @@ func TestProbeGainsAgainstTheDecisionWithoutIt(t *testing.T) {
 
 func TestNoProbeWithoutChoice(t *testing.T) {
 	m := mustFit(t, []Observation{repeated(cpus(4), 2, 4)}, FitOptions{})
-	if p := NextProbe(m, []resources.Allocation{cpus(4)}, nil, ProbeOptions{}); p != nil {
+	if p := m.NextProbe([]resources.Allocation{cpus(4)}, nil, ProbeOptions{}); p != nil {
 		t.Errorf("the only candidate is measured already: %v", p)
 	}
-	if p := NextProbe(m, nil, nil, ProbeOptions{}); p != nil {
+	if p := m.NextProbe(nil, nil, ProbeOptions{}); p != nil {
 		t.Errorf("no candidates: %v", p)
 	}
-	if p := NextProbe(nil, []resources.Allocation{cpus(4)}, nil, ProbeOptions{}); p != nil {
+	if p := (*Model)(nil).NextProbe([]resources.Allocation{cpus(4)}, nil, ProbeOptions{}); p != nil {
 		t.Errorf("no model: %v", p)
 	}
 }

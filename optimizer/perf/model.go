@@ -21,7 +21,6 @@ type Model struct {
 	samples   float64 // in the reference unit, 0 when unknown
 	peak      float64
 	pointer   pointer
-	ref       point
 	curve     form
 	places    []point // distinct measured points
 	draws     []draw

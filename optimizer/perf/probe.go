@@ -47,7 +47,7 @@ type ProbeOptions struct {
 // from the joint draws of the model. Candidates measured in the model or listed in measured are excluded.
 //
 // O(candidates × choices × draws) with at most 64 candidates and 128 choices.
-func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
+func (m *Model) NextProbe(candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
 	if m == nil || len(candidates) == 0 {
 		return nil
 	}

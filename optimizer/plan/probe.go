@@ -52,7 +52,7 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	for _, o := range measured {
 		at = append(at, o.Allocation)
 	}
-	probe := perf.NextProbe(s.Model, affordable, at, options)
+	probe := s.Model.NextProbe(affordable, at, options)
 	if probe == nil {
 		return nil, ""
 	}

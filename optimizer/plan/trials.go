@@ -27,10 +27,9 @@ const (
 
 // mergedSegment is a part of a run without a move; it may span several segments.
 type mergedSegment struct {
-	at    resources.Allocation
-	pace  float64 // median seconds per unit, NaN when not measured
-	sd    float64 // of log pace
-	units int
+	at   resources.Allocation
+	pace float64 // median seconds per unit, NaN when not measured
+	sd   float64 // of log pace
 }
 
 // mergeSegments merges consecutive trials at the same allocation.
@@ -50,7 +49,7 @@ func mergeSegments(s Snapshot) []mergedSegment {
 			continue
 		}
 		last := &out[len(out)-1]
-		last.pace, last.units = stat.Median(units), len(units)
+		last.pace = stat.Median(units)
 		last.sd = math.Hypot(unitNoise(s)/math.Sqrt(float64(len(units))), wander)
 	}
 	return out

@@ -96,7 +96,7 @@ func price(c *configuration, at int, m *machine, market Market, spot cost.Interr
 		spot.PerHour, spot.PerHourLow, spot.PerHourHigh = nodes(c, spot.PerHour), nodes(c, spot.PerHourLow), nodes(c, spot.PerHourHigh)
 	}
 	hours := scaled(c.Seconds, 1./3600)
-	quote, ok := cost.QuoteOffer(offer, cost.Spread(hours), spot)
+	quote, ok := offer.Quote(cost.Spread(hours), spot)
 	if !ok {
 		return o, false
 	}

@@ -9,5 +9,5 @@
 //	if err != nil {
 //		return err
 //	}
-//	err = report.Render(os.Stdout, data, "text") // or markdown, json, html, csv
+//	err = data.Render(os.Stdout, "text") // or markdown, json, html, csv
 package report

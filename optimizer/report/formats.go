@@ -19,6 +19,6 @@ var formats = page.Formats[*Data]{
 func FormatNames() string { return formats.Words() }
 
 // Render writes the report in one of the formats. The output depends only on the contents of the run directory.
-func Render(w io.Writer, data *Data, format string) error {
+func (data *Data) Render(w io.Writer, format string) error {
 	return formats.Write(w, "report of "+data.Record.RunID, data, format)
 }

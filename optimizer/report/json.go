@@ -10,7 +10,7 @@ import (
 
 // renderJSON writes one object: the record of run.json and the conclusions of the report.
 func renderJSON(w io.Writer, d *Data) error {
-	rec, err := journal.Encode(d.Record)
+	rec, err := d.Record.Encode()
 	if err != nil {
 		return err
 	}

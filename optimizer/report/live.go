@@ -6,7 +6,7 @@ import (
 )
 
 // Document returns the report of a run with its pictures.
-func Document(d *Data) page.Document { return pictured(d) }
+func (d *Data) Document() page.Document { return pictured(d) }
 
 // Overview returns the report of a run from its record alone, without pictures and without the changes of SLA states. It
 // reads only the end of the job's error output, so that it can be built for each change of a running run. agent is the

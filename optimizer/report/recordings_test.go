@@ -452,7 +452,7 @@ func TestRecordings(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			data, err := journal.Encode(rec.record)
+			data, err := rec.record.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func load(t testing.TB, name string) *Data {
 func render(t testing.TB, d *Data, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Render(&b, d, format); err != nil {
+	if err := d.Render(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -94,7 +94,7 @@ func TestEveryFormatOfEveryRecording(t *testing.T) {
 			}
 		}
 	}
-	if err := Render(io.Discard, load(t, "finished"), "pdf"); err == nil || !strings.Contains(err.Error(), FormatNames()) {
+	if err := load(t, "finished").Render(io.Discard, "pdf"); err == nil || !strings.Contains(err.Error(), FormatNames()) {
 		t.Errorf("unknown format: %v, want the known ones named", err)
 	}
 }
@@ -312,7 +312,7 @@ func TestCSVAndJSONAreReadByMachines(t *testing.T) {
 
 func TestLoadSaysWhatIsMissing(t *testing.T) {
 	source := load(t, "finished")
-	data, err := journal.Encode(source.Record)
+	data, err := source.Record.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -39,7 +38,7 @@ func Summary(w io.Writer, records []*journal.Record) error {
 		_, err := fmt.Fprintln(w, "No runs.")
 		return err
 	}
-	if err := page.TextTable(&b, g); err != nil {
+	if err := g.Text(&b); err != nil {
 		return fmt.Errorf("summary of %d runs: %w", len(records), err)
 	}
 	fmt.Fprintf(&b, "\n%s, %s", plural(len(g.Rows), "run"), usd(total))

@@ -9,7 +9,7 @@ import (
 
 // Brief writes the first screen of the report for a terminal of width columns (0: the default width): the answers, the
 // last output of a failed training, and the choices of other preferences.
-func Brief(w io.Writer, d *Data, width int) error {
+func (d *Data) Brief(w io.Writer, width int) error {
 	doc := build(d)
 	doc.Sections = nil
 	for _, s := range []section{outputSection(d), briefOptions(d)} {
@@ -18,13 +18,13 @@ func Brief(w io.Writer, d *Data, width int) error {
 		}
 	}
 	if width > 0 {
-		return page.TextWithin(w, doc, width)
+		return doc.TextWithin(w, width)
 	}
-	return page.Text(w, doc)
+	return doc.Text(w)
 }
 
 // Text writes the report for a terminal of width columns.
-func Text(w io.Writer, d *Data, width int) error { return page.TextWithin(w, build(d), width) }
+func (d *Data) Text(w io.Writer, width int) error { return build(d).TextWithin(w, width) }
 
 // Options writes the choice of each preference with its trade-offs, and all candidates.
 func Options(w io.Writer, rec *journal.Record) error {

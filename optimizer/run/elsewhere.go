@@ -201,7 +201,7 @@ func onNode(a resources.Allocation, h resources.Host) (resources.Allocation, boo
 
 // allowedAt reports whether the user's ranges allow an allocation on another kind of node.
 func (r *run) allowedAt(a resources.Allocation, h resources.Host) bool {
-	l := resources.DefaultLimits(h, a.GPUs > 0)
+	l := h.DefaultLimits(a.GPUs > 0)
 	err := l.Restrict(resources.Ranges{GPUs: r.Config.GPUs, CPUs: r.Config.CPUs, Memory: r.Config.Memory, BatchSize: r.Config.BatchSize})
 	return err == nil && l.Check(a, h) == nil
 }

@@ -305,7 +305,7 @@ func (r *run) writeReports() {
 	}
 	for file, format := range map[string]string{"report.html": "html", "report.md": "markdown"} {
 		var b bytes.Buffer
-		if err := report.Render(&b, data, format); err == nil {
+		if err := data.Render(&b, format); err == nil {
 			err = r.dir.WriteFile(file, b.Bytes())
 			if err != nil {
 				r.View.Event(Warning, err.Error())

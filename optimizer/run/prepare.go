@@ -161,7 +161,7 @@ func (r *run) resolveLimits() error {
 	cfg := r.Config
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
-	r.Limits = resources.DefaultLimits(r.Host, r.ins.GPU.Value != "no" || r.ins.Replay)
+	r.Limits = r.Host.DefaultLimits(r.ins.GPU.Value != "no" || r.ins.Replay)
 	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -314,14 +313,8 @@ func ReadProbe(dir string) (ProbeSpec, error) {
 }
 
 // Write stores the result in the directory of the probe.
-func (p ProbeResult) Write(dir string) error { return writeFile(dir, ResultFile, p) }
-
-func writeFile(dir, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return regular.Replace(filepath.Join(dir, name), 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
+func (p ProbeResult) Write(dir string) error {
+	return regular.WriteJSON(filepath.Join(dir, ResultFile), 0o600, p)
 }
 
 // describeProbe writes what the n-th probe measures at another site.
@@ -341,7 +334,7 @@ func (r *run) describeProbe(n int, o Site) error {
 	if total := r.Progress.Hints[r.Progress.Unit]; total.Units > 0 && total.Source == "--steps" {
 		c.Steps = r.Config.Steps
 	}
-	return writeFile(dir, probeFile, ProbeSpec{Config: c, Change: r.changedDirs()})
+	return regular.WriteJSON(filepath.Join(dir, probeFile), 0o600, ProbeSpec{Config: c, Change: r.changedDirs()})
 }
 
 // changedDirs returns the directories that the training may write: those of the command, and what programs use for

@@ -220,7 +220,7 @@ func (r *run) endedUnseen() bool {
 	if r.job == nil {
 		return false
 	}
-	_, ended := launch.ReadExit(r.job.Handle())
+	_, ended := r.job.Handle().ReadExit()
 	return ended
 }
 

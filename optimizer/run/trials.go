@@ -394,7 +394,7 @@ func (r *run) watchGPUs() {
 		}
 		memory += g.MemoryGiB
 	}
-	for _, p := range resources.ValidateGPUs(check) {
+	for _, p := range check.Problems() {
 		r.eventOnce(Warning, "gpu "+p.Code, "GPUs: %s; %s", p.What, p.Advice)
 	}
 	if !settled || !(mean(seg.GPUSum, seg.GPUN) < 1 || seg.GPUN == 0) {
@@ -407,7 +407,7 @@ func (r *run) watchGPUs() {
 			evidence.Util = append(evidence.Util, g.UtilPercent)
 		}
 	}
-	for _, d := range cost.DiagnoseZeroGPU(evidence) {
+	for _, d := range evidence.Diagnose() {
 		r.eventOnce(Warning, "idle gpu "+d.Cause, "GPUs do nothing: %s; %s", d.Evidence, d.Advice)
 	}
 }

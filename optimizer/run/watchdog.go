@@ -219,7 +219,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 	kill := at(w.killAt) || waiting && w.received-w.notices > 1
 	ask := at(w.askAt) || waiting
 	if kill || ask {
-		if _, ended := launch.ReadExit(w.job.Handle()); ended {
+		if _, ended := w.job.Handle().ReadExit(); ended {
 			return nil, min(next, time.Second)
 		}
 	}

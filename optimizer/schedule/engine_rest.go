@@ -37,12 +37,12 @@ func (a waiter) Before(b waiter) bool {
 	return a.debt > b.debt || a.debt == b.debt && a.runnable.A.Number < b.runnable.A.Number
 }
 
-// group is the set of jobs of a kind that are assigned one type and hold devices of one type.
+// group is the set of jobs of a kind that are assigned one type, want, and hold devices of one type.
 type group struct {
 	*kind
-	want, held int
-	jobs       Heap[numbered]
-	listed     bool
+	want   int
+	jobs   Heap[numbered]
+	listed bool
 }
 
 // numbered orders jobs by number.
@@ -62,7 +62,7 @@ func (e *Engine) kindOf(r *Runnable) *kind {
 	}
 	k := &kind{rate: r.RateA, best: r.best, gpus: r.GPUs, groups: make([]group, len(e.Devices)*(len(e.Devices)+1))}
 	for i := range k.groups {
-		k.groups[i] = group{kind: k, want: i / (len(e.Devices) + 1), held: i%(len(e.Devices)+1) - 1}
+		k.groups[i] = group{kind: k, want: i / (len(e.Devices) + 1)}
 	}
 	c.byRates[string(c.key)] = k
 	return k

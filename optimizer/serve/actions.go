@@ -209,7 +209,7 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request) {
 	for _, t := range fields["tags"] {
 		note.Tags = append(note.Tags, strings.Split(t, ",")...)
 	}
-	if err := journal.WriteNote(run.dir, note); err != nil {
+	if err := note.Write(run.dir); err != nil {
 		refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}

@@ -41,13 +41,13 @@ func TestExtremes(t *testing.T) {
 		rec.Name = name
 		rec.Command = append(rec.Command, "--output_dir="+strings.Repeat("/a/long/path", 30))
 		rec.Warnings = append(rec.Warnings, strings.Repeat("x", 300))
-		data, err := journal.Encode(rec)
+		data, err := rec.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(dir, journal.RecordFile), string(data))
 		write(t, filepath.Join(dir, "job.stderr"), strings.Repeat("Traceback ", 20_000)+"\nValueError: \x1b[31mCUDA out of memory\x1b[0m\n")
-		if err := journal.WriteNote(dir, journal.Note{Tags: []string{strings.Repeat("t", 40), "أفضل", "🏆"}, Text: strings.Repeat("note without blanks ", 3) + strings.Repeat("y", 200)}); err != nil {
+		if err := (journal.Note{Tags: []string{strings.Repeat("t", 40), "أفضل", "🏆"}, Text: strings.Repeat("note without blanks ", 3) + strings.Repeat("y", 200)}).Write(dir); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,86 +1,30 @@
 package serve
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"trainopt/internal/regular"
-	"trainopt/optimizer/journal"
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/report/page"
-)
-
-// Files of a live scheduler below a state directory.
-const (
-	clusterEvents = "cluster/events.jsonl"
-	clusterJobs   = "cluster/jobs"
-	clusterStarts = "cluster/starts.json"
 )
 
 // maxClusterLog is the part of the event log that is read, from its end, in bytes.
 const maxClusterLog = 16 << 20
 
-// clusterEvent contains the fields of the event log that the page shows.
-type clusterEvent struct {
-	Time    float64 `json:"t"` // Unix seconds
-	Kind    string  `json:"kind"`
-	Job     int     `json:"job"`
-	Stretch int     `json:"stretch"`
-	Name    string  `json:"name"`
-	Device  string  `json:"device"`
-	Where   []int32 `json:"where"`
-	Do      string  `json:"do"`
-	Policy  string  `json:"policy"`
-	Engine  string  `json:"engine"`
-	State   string  `json:"state"`
-	Reason  string  `json:"reason"`
-	Devices []struct {
-		Name  string `json:"name"`
-		Count int    `json:"count"`
-	} `json:"devices"`
-	Seconds *float64 `json:"seconds"`
-}
-
-// clusterJob contains the fields of job.json that the page shows.
+// clusterJob is a job with its predicted start.
 type clusterJob struct {
-	ID        int           `json:"id"`
-	Name      string        `json:"name"`
-	State     string        `json:"state"`
-	Reason    string        `json:"reason"`
-	Run       string        `json:"run"`
-	Device    string        `json:"device"`
-	Where     []int32       `json:"where"`
-	Unit      string        `json:"unit"`
-	Done      float64       `json:"done"`
-	Total     float64       `json:"total"`
-	CostUSD   float64       `json:"cost_usd"`
-	Moves     int           `json:"moves"`
-	Finish    *[3]time.Time `json:"finish"` // predicted: 5, 50 and 95 % quantiles
-	Submitted time.Time     `json:"submitted"`
-	WaitS     float64       `json:"wait_s"`     // without devices, up to Counted
-	Counted   float64       `json:"counted_at"` // Unix seconds
-	Began     time.Time     `json:"began"`
-	Ended     time.Time     `json:"ended"`
-
-	starts *[3]time.Time // predicted start of a waiting job; nil: unknown
+	cluster.Job
+	starts *[3]time.Time // of a waiting job; nil: unknown
 }
 
 // hasCluster reports whether a live scheduler has worked in the state directory.
-func (s *Server) hasCluster() bool {
-	_, err := os.Stat(filepath.Join(s.options.StateDir, clusterEvents))
-	return err == nil
-}
+func (s *Server) hasCluster() bool { return cluster.LogSize(s.options.StateDir) > 0 }
 
 type clusterBody struct {
 	Policy, Engine string
@@ -95,26 +39,26 @@ type clusterBody struct {
 
 // policiesPage compares the policies on the jobs of the cluster, by simulations up to the latest event.
 func (s *Server) policiesPage(w http.ResponseWriter, r *http.Request) {
-	info, err := os.Stat(filepath.Join(s.options.StateDir, clusterEvents))
-	if err != nil || s.options.Audit == nil {
+	size := cluster.LogSize(s.options.StateDir)
+	if size == 0 || s.options.Audit == nil {
 		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
 		return
 	}
-	body := s.audit.of(w, uint64(info.Size()), func() (page.Document, error) { return s.options.Audit(s.ctx) })
+	body := s.audit.of(w, uint64(size), func() (page.Document, error) { return s.options.Audit(s.ctx) })
 	writePage(w, http.StatusOK, "policies", s.shell(r, "Policies compared", "/cluster", body))
 }
 
 func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
-	events, torn, err := readClusterEvents(filepath.Join(s.options.StateDir, clusterEvents))
+	events, torn, err := cluster.ReadEvents(s.options.StateDir, maxClusterLog)
 	if err != nil {
 		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
 		return
 	}
-	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
+	jobs := clusterJobs(s.options.StateDir)
 	now := time.Now()
 	body := clusterBody{Torn: torn, Decisions: changeTable(events), Compared: s.options.Audit != nil}
-	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) != nil {
-		addStarts(jobs, filepath.Join(s.options.StateDir, clusterStarts))
+	if _, alive, _ := cluster.ReadServer(s.options.StateDir); alive {
+		addStarts(jobs, s.options.StateDir)
 	} else if len(events) > 0 {
 		now = unixTime(events[len(events)-1].Time) // what happened since is not recorded
 		body.Seen = now
@@ -123,7 +67,7 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	body.Chart = leaseChart(events, now)
 	for _, e := range events {
 		body.Policy, body.Engine = cmp.Or(e.Policy, body.Policy), cmp.Or(e.Engine, body.Engine)
-		if e.Kind == "serve" {
+		if e.Kind == cluster.EventServe {
 			body.Since = unixTime(e.Time)
 		}
 	}
@@ -143,75 +87,29 @@ func unixTime(t float64) time.Time {
 	return time.Unix(int64(whole), int64(part*1e9))
 }
 
-// readClusterEvents reads the end of an event log. torn counts lines that are not events, such as one that is being
-// written.
-func readClusterEvents(path string) (events []clusterEvent, torn int, err error) {
-	f, err := regular.Open(path, regular.NoLimit)
-	if err != nil {
-		return nil, 0, err
+// clusterJobs returns the jobs that can be read, in order of their ids.
+func clusterJobs(stateDir string) (out []clusterJob) {
+	jobs, _, _ := cluster.Jobs(stateDir)
+	for _, j := range jobs {
+		out = append(out, clusterJob{Job: j})
 	}
-	defer f.Close()
-	cut := false
-	if info, err := f.Stat(); err == nil && info.Size() > maxClusterLog {
-		_, err = f.Seek(-maxClusterLog, io.SeekEnd)
-		cut = err == nil
-	}
-	lines := bufio.NewReader(f)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 && !cut {
-			var e clusterEvent
-			if json.Unmarshal(line, &e) == nil && e.Kind != "" {
-				events = append(events, e)
-			} else {
-				torn++
-			}
-		}
-		cut = false
-		if err == io.EOF {
-			return events, torn, nil
-		}
-		if err != nil {
-			return events, torn, err
-		}
-	}
-}
-
-// readClusterJobs reads the jobs that can be read, in order of their ids.
-func readClusterJobs(dir string) []clusterJob {
-	entries, _ := os.ReadDir(dir) // none if it does not exist
-	var jobs []clusterJob
-	for _, e := range entries {
-		var j clusterJob
-		data, err := regular.ReadFile(filepath.Join(dir, e.Name(), "job.json"), 1<<20)
-		if err == nil && json.Unmarshal(data, &j) == nil && j.ID > 0 {
-			jobs = append(jobs, j)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b clusterJob) int { return cmp.Compare(a.ID, b.ID) })
-	return jobs
+	return out
 }
 
 // addStarts adds the predicted starts of the waiting jobs.
-func addStarts(jobs []clusterJob, path string) {
-	var forecast struct {
-		Starts map[int][3]time.Time `json:"starts"`
-	}
-	data, err := regular.ReadFile(path, 16<<20)
-	if err != nil || json.Unmarshal(data, &forecast) != nil { // none was made
-		return
-	}
+func addStarts(jobs []clusterJob, stateDir string) {
+	forecast, _ := cluster.ReadForecast(stateDir) // empty if none was made
 	for i := range jobs {
-		if at, ok := forecast.Starts[jobs[i].ID]; ok && jobs[i].State == "waiting" {
+		if at, ok := forecast.Starts[jobs[i].ID]; ok && jobs[i].State == cluster.Waiting {
 			jobs[i].starts = &at
 		}
 	}
 }
 
 // clusterRank orders the states of jobs: running first, then the queue, then the ended.
-var clusterRank = map[string]int{"running": 0, "starting": 0, "stopping": 0, "waiting": 1}
+var clusterRank = map[cluster.State]int{cluster.Running: 0, cluster.Starting: 0, cluster.Stopping: 0, cluster.Waiting: 1}
 
-func rankOf(state string) int {
+func rankOf(state cluster.State) int {
 	if r, ok := clusterRank[state]; ok {
 		return r
 	}
@@ -234,33 +132,34 @@ func jobTable(jobs []clusterJob) *page.Table {
 		return cmp.Compare(x, y)
 	})
 	for _, j := range sorted[:min(len(sorted), mostJobs)] {
-		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: j.State, Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devicesText(j)},
+		devices := "–"
+		if rankOf(j.State) == 0 && j.Device != "" {
+			devices = devicesText(j.Device, j.Where)
+		}
+		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: string(j.State), Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devices},
 			{Text: clusterProgress(j)}, {Text: page.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
 	}
 	return t
 }
 
-func clusterLight(state string) page.Light {
+func clusterLight(state cluster.State) page.Light {
 	switch state {
-	case "running", "done":
+	case cluster.Running, cluster.Done:
 		return page.Good
-	case "failed":
+	case cluster.Failed:
 		return page.Bad
-	case "stopped", "stopping":
+	case cluster.Stopped, cluster.Stopping:
 		return page.Warn
 	}
 	return page.Muted
 }
 
-func devicesText(j clusterJob) string {
-	if rankOf(j.State) != 0 || j.Device == "" {
-		return "–"
-	}
+func devicesText(device string, where []int32) string {
 	var numbers []string
-	for _, n := range j.Where {
+	for _, n := range where {
 		numbers = append(numbers, strconv.Itoa(int(n)))
 	}
-	return j.Device + " " + strings.Join(numbers, ", ")
+	return device + " " + strings.Join(numbers, ", ")
 }
 
 // clusterCost is a dash for a job that has not run: nothing was measured.
@@ -287,7 +186,7 @@ func waited(j clusterJob, now time.Time) float64 {
 	switch {
 	case j.Submitted.IsZero():
 		return math.NaN()
-	case j.State != "waiting":
+	case j.State != cluster.Waiting:
 		return j.WaitS
 	case j.Counted == 0:
 		return now.Sub(j.Submitted).Seconds()
@@ -314,7 +213,7 @@ func predictedCell(j clusterJob) page.Cell {
 const mostChanges = 100
 
 // changeTable lists starts, moves, ends and changes of the policy, the latest first.
-func changeTable(events []clusterEvent) *page.Table {
+func changeTable(events []cluster.Event) *page.Table {
 	t := &page.Table{Caption: "Changes, the latest first", Columns: page.Left("At", "Job", "What", "Reason"), Long: true}
 	names := map[int]string{}
 	for _, e := range events {
@@ -324,15 +223,15 @@ func changeTable(events []clusterEvent) *page.Table {
 		if len(t.Rows) == mostChanges {
 			break
 		}
-		what := e.Kind
+		what := string(e.Kind)
 		switch e.Kind {
-		case "start":
-			what = cmp.Or(e.Do, "start") + " on " + devicesText(clusterJob{State: "running", Device: e.Device, Where: e.Where})
-		case "end":
-			what = "ended: " + e.State
-		case "policy", "serve":
+		case cluster.EventStart:
+			what = cmp.Or(e.Do, what) + " on " + devicesText(e.Device, e.Where)
+		case cluster.EventEnd:
+			what = "ended: " + string(e.State)
+		case cluster.EventPolicy, cluster.EventServe:
 			what += " " + e.Policy
-		case "submit", "stop", "drain", "cancel":
+		case cluster.EventSubmit, cluster.EventStop, cluster.EventDrain, cluster.EventCancel:
 		default:
 			continue
 		}
@@ -354,7 +253,7 @@ type lease struct {
 }
 
 // leasesOf returns the uses of all devices up to a time, now, and the devices in order.
-func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []string) {
+func leasesOf(events []cluster.Event, now float64) (leases []lease, devices []string) {
 	open := map[int][]int{} // job → positions in leases
 	names := map[int]string{}
 	known := map[string]bool{}
@@ -373,21 +272,21 @@ func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []str
 	}
 	for _, e := range events {
 		switch e.Kind {
-		case "serve":
+		case cluster.EventServe:
 			for _, d := range e.Devices {
 				for n := range min(d.Count, 512) {
 					device(fmt.Sprintf("%s %d", d.Name, n))
 				}
 			}
-		case "submit":
+		case cluster.EventSubmit:
 			names[e.Job] = e.Name
-		case "start":
+		case cluster.EventStart:
 			end(e.Job, e.Time)
 			for _, n := range e.Where {
 				open[e.Job] = append(open[e.Job], len(leases))
 				leases = append(leases, lease{e.Job, names[e.Job], device(fmt.Sprintf("%s %d", e.Device, n)), e.Time, now})
 			}
-		case "left", "end":
+		case cluster.EventLeft, cluster.EventEnd:
 			end(e.Job, e.Time)
 		}
 	}
@@ -446,7 +345,7 @@ func (b *bar) title() string {
 
 // leaseChart draws devices over time, a bar per use with the number of the job; nil without a use. Uses that are shorter
 // than a pixel are merged.
-func leaseChart(events []clusterEvent, now time.Time) *page.Picture {
+func leaseChart(events []cluster.Event, now time.Time) *page.Picture {
 	end := float64(now.UnixMilli()) / 1000
 	leases, devices := leasesOf(events, end)
 	if len(leases) == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/report/page"
 )
 
@@ -31,7 +32,7 @@ func TestCluster(t *testing.T) {
 not json
 {"v":1,"t":%g,"kind":"policy","policy":"sia"}
 {"v":1,"t":`, now-100, now-90, now-80, now-50, now-40, now-10)
-	for name, text := range map[string]string{"events.jsonl": log,
+	for name, text := range map[string]string{"events.jsonl": log, "jobs/1/spec.json": "{}", "jobs/2/spec.json": "{}",
 		"jobs/2/job.json": `{"schema":1,"id":2,"name":"two","state":"waiting","submitted":"2026-01-01T00:00:00Z"}`,
 		"jobs/1/job.json": `{"schema":1,"id":1,"name":"<b>one","state":"running","device":"cpu","where":[1],"unit":"epoch","done":3,"total":10,"cost_usd":0.5,"wait_s":10,"run":"` + s.ids[0] + `","submitted":"2026-01-01T00:00:00Z","began":"2026-01-01T00:00:10Z","finish":["2026-01-01T00:01:00Z","2026-01-01T00:02:00Z","2026-01-01T00:03:00Z"]}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -53,7 +54,7 @@ not json
 	if code != 200 || strings.Contains(body, "<b>one") || strings.Count(body, `class="bar lease`) != 3 {
 		t.Errorf("%d with %d leases, want 3", code, strings.Count(body, `class="bar lease`))
 	}
-	leases, devices := leasesOf([]clusterEvent{{Kind: "start", Job: 1, Time: 5, Device: "a", Where: []int32{0}}, {Kind: "end", Job: 1, Time: 9}, {Kind: "start", Job: 2, Time: 9, Device: "a", Where: []int32{0}}}, 20)
+	leases, devices := leasesOf([]cluster.Event{{Kind: "start", Job: 1, Time: 5, Device: "a", Where: []int32{0}}, {Kind: "end", Job: 1, Time: 9}, {Kind: "start", Job: 2, Time: 9, Device: "a", Where: []int32{0}}}, 20)
 	if len(devices) != 1 || len(leases) != 2 || leases[0].to != 9 || leases[1].from != 9 || leases[1].to != 20 {
 		t.Errorf("%v on %v", leases, devices)
 	}
@@ -81,7 +82,7 @@ func TestPolicies(t *testing.T) {
 	if code, _, _ := s.ask("GET", "/cluster/policies", ""); code != 404 {
 		t.Errorf("without a cluster: %d, want 404", code)
 	}
-	log := filepath.Join(s.state, clusterEvents)
+	log := filepath.Join(s.state, "cluster", "events.jsonl")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o700), os.WriteFile(log, []byte("{}\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +114,9 @@ func TestPolicies(t *testing.T) {
 
 // TestManyDevices: every device of a large cluster has a row.
 func TestManyDevices(t *testing.T) {
-	var events []clusterEvent
+	var events []cluster.Event
 	for i := range int32(400) {
-		events = append(events, clusterEvent{Kind: "start", Job: int(i) + 1, Time: 1000, Device: "a", Where: []int32{i}})
+		events = append(events, cluster.Event{Kind: "start", Job: int(i) + 1, Time: 1000, Device: "a", Where: []int32{i}})
 	}
 	p := leaseChart(events, unixTime(200_000))
 	if n := strings.Count(string(p.SVG), `class="bar lease`); n != 400 || p.Note != "" {
@@ -131,15 +132,15 @@ func TestManyDevices(t *testing.T) {
 
 // TestLongHistory: the chart of a history of any length is of bounded size, and loses no time that a device was used.
 func TestLongHistory(t *testing.T) {
-	var events []clusterEvent
+	var events []cluster.Event
 	for k := range 20_000 {
 		at := float64(1000 + 10*k)
 		for d := range int32(8) {
 			job := 1 + (k/100+int(d))%50
-			events = append(events, clusterEvent{Kind: "start", Job: job, Time: at, Device: "a", Where: []int32{d}}, clusterEvent{Kind: "left", Job: job, Time: at + 9})
+			events = append(events, cluster.Event{Kind: "start", Job: job, Time: at, Device: "a", Where: []int32{d}}, cluster.Event{Kind: "left", Job: job, Time: at + 9})
 		}
 	}
-	events = append(events, clusterEvent{Kind: "start", Job: 99, Time: 300_000, Device: "a", Where: []int32{0}}) // a long one
+	events = append(events, cluster.Event{Kind: "start", Job: 99, Time: 300_000, Device: "a", Where: []int32{0}}) // a long one
 	p := leaseChart(events, unixTime(400_000))
 	if n := strings.Count(string(p.SVG), `class="bar lease`); n > mostBars || n < 9 {
 		t.Errorf("%d bars, want at most %d", n, mostBars)

@@ -268,7 +268,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Security-Policy", documentPolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = report.Render(w, data, "html") // the connection may be gone
+	_ = data.Render(w, "html") // the connection may be gone
 }
 
 func (s *Server) reportData(w http.ResponseWriter, r *http.Request) (*report.Data, bool) {
@@ -292,7 +292,7 @@ func (s *Server) chartFile(w http.ResponseWriter, r *http.Request) {
 		if data, found = s.reportData(w, r); !found {
 			return
 		}
-		doc := report.Document(data)
+		doc := data.Document()
 		for _, p := range doc.Pictures {
 			if p.ID == name && p.Empty == "" {
 				w.Header().Set("Content-Security-Policy", documentPolicy)

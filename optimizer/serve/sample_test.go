@@ -28,7 +28,7 @@ func WriteRuns(t testing.TB, stateDir string, n int) []string {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		data, err := journal.Encode(sampleRun(i, ids[i], script, started))
+		data, err := sampleRun(i, ids[i], script, started).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

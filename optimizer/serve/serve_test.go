@@ -161,7 +161,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	const evil = `<img src=x onerror=alert(1)>"'`
 	rec.Name, rec.Script.Path, rec.Plan.Reason = evil, evil, evil
-	data, err := journal.Encode(rec)
+	data, err := rec.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestHostileNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := journal.WriteNote(dir, journal.Note{Tags: []string{evil}, Text: evil}); err != nil {
+	if err := (journal.Note{Tags: []string{evil}, Text: evil}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/", "/runs/" + s.ids[0], "/compare?run=" + s.ids[0], "/waste", "/?q=" + url.QueryEscape(evil)} {

@@ -1,17 +1,18 @@
 package cluster
 
-// RunSweep runs policies over loads and seeds in parallel and compares them: mean completion
+// Sweep.Run runs policies over loads and seeds in parallel and compares them: mean completion
 // times by load, and the distributions of completion times and fairness, with the intervals and tests of package
 // experiment.
 //
 // A run that is not stable or reaches its limit has no figures, since its mean would be biased towards the jobs that
 // ended. It is counted and reported, and higher loads of the same policy and seed are skipped.
 //
-//	outcome, err := cluster.RunSweep(ctx, &cluster.Sweep{
+//	sweep := &cluster.Sweep{
 //		Policies:  []string{"fifo", "fifo_perf"},
 //		Seeds:     []uint64{0, 1, 2},
 //		Scenarios: scenarios, // the same cluster at 1, 2, … jobs per hour
-//	})
+//	}
+//	outcome, err := sweep.Run(ctx)
 
 import (
 	"context"
@@ -78,11 +79,11 @@ type Outcome struct {
 // baseline is the reference policy of finish-time fairness.
 const baseline = "isolated"
 
-// RunSweep performs all runs, here or on the site of the context (cells.On). The outcome is identical for any number of
+// Run performs all runs, here or on the site of the context (cells.On). The outcome is identical for any number of
 // workers, unless a run reaches Timeout. If the context ends, Run returns the partial outcome with the context's error.
 // Otherwise the error is that of the site, or of the first failed run in the order of policies, scenarios and seeds; the
 // outcome contains the other runs.
-func RunSweep(ctx context.Context, s *Sweep) (*Outcome, error) {
+func (s *Sweep) Run(ctx context.Context) (*Outcome, error) {
 	o := newOutcome(s)
 	tasks := o.tasks()
 	done, total := 0, 0

@@ -18,7 +18,7 @@ func BenchmarkDecision(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/jobs=%d", policy, c.Jobs), func(b *testing.B) {
 				for b.Loop() {
 					c.Clock = b.Elapsed
-					r, err := Measure(c)
+					r, err := c.Measure()
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -88,7 +88,7 @@ type DecisionResult struct {
 const elapsed = 600
 
 // Measure draws the cluster and measures both decisions.
-func Measure(c DecisionConfig) (*DecisionResult, error) {
+func (c DecisionConfig) Measure() (*DecisionResult, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 func TestLossIsBounded(t *testing.T) {
 	for _, policy := range []string{"best_match", "max_min_fairness_perf", "sia", "srtf"} {
 		for _, kinds := range []int{0, 20} {
-			r, err := Measure(DecisionConfig{Policy: policy, Devices: 1000, Types: 4, Jobs: 1500, Kinds: kinds, Changes: 20})
+			r, err := (DecisionConfig{Policy: policy, Devices: 1000, Types: 4, Jobs: 1500, Kinds: kinds, Changes: 20}).Measure()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,11 +33,11 @@ func TestSameSeed(t *testing.T) {
 	for _, policy := range []string{"max_min_fairness_perf", "sia", "srtf"} {
 		var out [2]bytes.Buffer
 		for k := range out {
-			r, err := Measure(DecisionConfig{Policy: policy, Devices: 300, Types: 4, Jobs: 500, Kinds: 20, Changes: 20})
+			r, err := (DecisionConfig{Policy: policy, Devices: 300, Types: 4, Jobs: 500, Kinds: 20, Changes: 20}).Measure()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Write(&out[k], r, "json"); err != nil {
+			if err := r.Write(&out[k], "json"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,14 +52,14 @@ func TestUnknownLossAndSameSeed(t *testing.T) {
 	c := DecisionConfig{Policy: "fifo_perf", Devices: 10, Types: 3, Jobs: 30, Kinds: 3, Changes: 5, Clock: func() time.Duration { return 0 }, CPU: func() time.Duration { return 0 }}
 	var out [2]bytes.Buffer
 	for k := range out {
-		r, err := Measure(c)
+		r, err := c.Measure()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !math.IsNaN(float64(r.First.MaxLoss)) || r.First.Placed != 10 {
 			t.Errorf("loss %v, %d jobs placed on 10 devices", r.First.MaxLoss, r.First.Placed)
 		}
-		if err := Write(&out[k], r, "text"); err != nil {
+		if err := r.Write(&out[k], "text"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestSweepRefusals(t *testing.T) {
 		"2 changes: want 0 ": {Policy: "srtf", Devices: 1, Types: 1, Jobs: 1, Changes: 2},
 		`policy "x"`:         {Policy: "x", Devices: 1, Types: 1, Jobs: 1},
 	} {
-		if _, err := Measure(c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Measure(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

@@ -109,7 +109,7 @@ func TestBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := RunSweep(context.Background(), s)
+	o, err := s.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,9 +202,9 @@ func utilizationLine(name string, r *Result, types ...string) page.Series {
 	return line
 }
 
-// Fits returns an error that names the first job that is larger than every device type of a cluster; a job runs on
+// CheckSizes returns an error that names the first job that is larger than every device type of a cluster; a job runs on
 // devices of a single type. An unlimited generator with multi-device jobs may request up to eight devices.
-func Fits(c *Config) error {
+func (c *Config) CheckSizes() error {
 	most, name := 0, ""
 	for _, d := range c.Devices {
 		if d.Count > most {

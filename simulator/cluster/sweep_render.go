@@ -16,11 +16,11 @@ var formats = page.Formats[*DecisionResult]{
 	"text": page.TextOf((*DecisionResult).document),
 }
 
-// Formats returns the names of the formats supported by Write.
+// Formats returns the names of the formats of DecisionResult.Write.
 func Formats() []string { return formats.Names() }
 
 // Write writes a result in one of Formats.
-func Write(w io.Writer, r *DecisionResult, format string) error {
+func (r *DecisionResult) Write(w io.Writer, format string) error {
 	return formats.Write(w, "decision", r, format)
 }
 
@@ -72,12 +72,10 @@ func loss(n Number) string {
 	}
 }
 
-// WriteRun writes the result of a simulation in rounds: as text for a terminal, as JSON, as a CSV of its jobs,
-// and as an HTML page.
+// RunView is the result of a simulation with the information required to interpret it.
 //
-//	err := cluster.WriteRun(os.Stdout, &cluster.RunView{Result: result, What: "100 jobs at once"}, "text")
-
-// RunView is a result with the information required to interpret it.
+//	view := &cluster.RunView{Result: result, What: "100 jobs at once"}
+//	err := view.Write(os.Stdout, "text")
 type RunView struct {
 	*Result
 	What     string  // short description of the jobs
@@ -93,11 +91,11 @@ var runFormats = page.Formats[*RunView]{
 	"text": page.TextOf((*RunView).document),
 }
 
-// RunFormats returns the names of the formats supported by Write.
+// RunFormats returns the names of the formats of RunView.Write.
 func RunFormats() []string { return runFormats.Names() }
 
-// WriteRun writes a run in one of Formats.
-func WriteRun(w io.Writer, r *RunView, format string) error {
+// Write writes the run in one of RunFormats.
+func (r *RunView) Write(w io.Writer, format string) error {
 	return runFormats.Write(w, "simulation", r, format)
 }
 
@@ -120,8 +118,8 @@ func orUnknown(v float64) float64 {
 // jobColumns are the columns of Jobs.
 var jobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
 
-// Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
-func Jobs(w io.Writer, r *Result) error { return page.CSV(w, jobs(r)) }
+// WriteJobs writes the jobs of a result as CSV with a header; unknown values are empty.
+func (r *Result) WriteJobs(w io.Writer) error { return page.CSV(w, jobs(r)) }
 
 func jobs(r *Result) [][]string {
 	lines := [][]string{jobColumns}

@@ -29,7 +29,7 @@ func simulated(t *testing.T, policy string) *RunView {
 func writtenRun(t *testing.T, r *RunView, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteRun(&b, r, format); err != nil {
+	if err := r.Write(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -59,7 +59,7 @@ func TestSameBytes(t *testing.T) {
 			t.Errorf("%s differs from run to run:\n%s\n%s", format, a, b)
 		}
 	}
-	if err := WriteRun(&bytes.Buffer{}, simulated(t, "fifo"), "xml"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
+	if err := simulated(t, "fifo").Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/simulator/experiment"
 	"trainopt/simulator/workload"
 )
 
@@ -41,7 +40,7 @@ func atLoads(workers int, perHour ...float64) *Sweep {
 
 func outcome(t *testing.T, s *Sweep) *Outcome {
 	t.Helper()
-	o, err := RunSweep(t.Context(), s)
+	o, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +52,7 @@ func written(t *testing.T, o *Outcome) string {
 	t.Helper()
 	var b bytes.Buffer
 	for _, format := range []string{"csv", "html", "json", "text"} {
-		if err := experiment.Render(&b, o.Comparison, format); err != nil {
+		if err := o.Comparison.Render(&b, format); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +104,7 @@ func TestStoppedRunsHaveNoFigures(t *testing.T) {
 func TestFailureKeepsTheRest(t *testing.T) {
 	s := atLoads(3, 0.2)
 	s.Policies = []string{"nobody", "fifo"}
-	o, err := RunSweep(t.Context(), s)
+	o, err := s.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "policy nobody") || !strings.Contains(err.Error(), "seed 0") {
 		t.Errorf("the error is %v", err)
 	}
@@ -151,7 +150,7 @@ func TestFits(t *testing.T) {
 		"a list with one too large": {Config{Devices: gavelDevices(2, 2, 2), Jobs: []workload.Job{{ID: 3, GPUs: 2}, {ID: 7, GPUs: 4}}}, "job 7 asks for 4"},
 		"drawn up to a total":       {Config{Devices: gavelDevices(2, 0, 0), Generate: multi, Total: 500}, "asks for"},
 	} {
-		err := Fits(&c.Config)
+		err := c.Config.CheckSizes()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

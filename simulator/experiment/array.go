@@ -72,7 +72,7 @@ func (a *Array) Compute(ctx context.Context, n int, _ func(ctx context.Context, 
 	}
 	c := &call{Array: a, dir: callDir(a.Dir, a.calls), number: a.calls, done: make([]bool, n), take: take}
 	a.calls++
-	if err := errors.Join(os.Mkdir(c.dir, 0o700), writeJSON(filepath.Join(a.Dir, commandFile), a.Command)); err != nil {
+	if err := errors.Join(os.Mkdir(c.dir, 0o700), regular.WriteJSON(filepath.Join(a.Dir, commandFile), 0o600, a.Command)); err != nil {
 		return fmt.Errorf("prepare the sweep: %w", err)
 	}
 	for number := range maxAttempts {
@@ -124,7 +124,7 @@ func (c *call) attempt(ctx context.Context, number int, tasks [][]int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := writeJSON(filepath.Join(c.dir, attemptFile(number)), attempt{Cells: len(c.done), Tasks: tasks}); err != nil {
+	if err := regular.WriteJSON(filepath.Join(c.dir, attemptFile(number)), 0o600, attempt{Cells: len(c.done), Tasks: tasks}); err != nil {
 		return fmt.Errorf("prepare the sweep: %w", err)
 	}
 	c.at, c.tasks, c.states, c.running, c.echoed = number, tasks, nil, -1, 0

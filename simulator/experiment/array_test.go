@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/engine"
 )
 
@@ -266,8 +267,8 @@ func TestSubmissionIsRepeatedIfTheAnswerIsLost(t *testing.T) {
 func TestDifferentCells(t *testing.T) {
 	site, _ := setup(t, nil)
 	dir := callDir(site.Dir, 0)
-	if err := errors.Join(os.Mkdir(dir, 0o700), writeJSON(filepath.Join(dir, attemptFile(0)), attempt{4, [][]int{{0, 1, 2, 3}}}),
-		writeJSON(filepath.Join(site.Dir, commandFile), Command{})); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o700), regular.WriteJSON(filepath.Join(dir, attemptFile(0)), 0o600, attempt{4, [][]int{{0, 1, 2, 3}}}),
+		regular.WriteJSON(filepath.Join(site.Dir, commandFile), 0o600, Command{})); err != nil {
 		t.Fatal(err)
 	}
 	share, _, err := Open([]string{site.Dir, "0", "0", "0"})

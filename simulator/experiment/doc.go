@@ -17,5 +17,5 @@
 //		return simulate(policy, cases[k].Seed)
 //	})
 //	if err != nil { … }
-//	err = experiment.Render(os.Stdout, c, "text")
+//	err = c.Render(os.Stdout, "text")
 package experiment

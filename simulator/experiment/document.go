@@ -24,7 +24,7 @@ var formats = page.Formats[*Comparison]{
 func Formats() []string { return formats.Names() }
 
 // Render writes a comparison in one of Formats.
-func Render(w io.Writer, c *Comparison, format string) error {
+func (c *Comparison) Render(w io.Writer, format string) error {
 	return formats.Write(w, "comparison", c, format)
 }
 

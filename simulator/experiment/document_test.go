@@ -13,7 +13,7 @@ func TestHours(t *testing.T) {
 	c := Assemble([]string{"a"}, []Case{{Seed: 1}, {Seed: 2}}, Options{Metrics: []Metric{m}}, [][]map[string]float64{{{"jct_s": 7200}, {"jct_s": 14400}}})
 	for format, want := range map[string]string{"text": "\n a 3.00 ", "markdown": "| jct (h) |", "html": "<h3>jct (h)</h3>", "csv": "jct_s,a,,10800,", "json": `"mean": 10800`} {
 		var b bytes.Buffer
-		if err := Render(&b, c, format); err != nil {
+		if err := c.Render(&b, format); err != nil {
 			t.Fatal(err)
 		}
 		if text := regexp.MustCompile(" +").ReplaceAllString(b.String(), " "); !strings.Contains(text, want) {
@@ -28,7 +28,7 @@ func TestFold(t *testing.T) {
 	c := &Comparison{Title: "all", Tables: []Table{{Title: "by load", Head: []string{"policy", "1"}, Lines: [][]string{{"a", "1"}}}}, Also: []*Comparison{one}, Fold: true}
 	for format, there := range map[string]bool{"text": false, "html": true, "markdown": true, "csv": true} {
 		var b bytes.Buffer
-		if err := Render(&b, c, format); err != nil {
+		if err := c.Render(&b, format); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(b.String(), "one") != there || !there && !strings.Contains(b.String(), "1 further tables") {

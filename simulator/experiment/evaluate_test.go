@@ -251,7 +251,7 @@ func TestSameBytesOnAnyNumberOfCores(t *testing.T) {
 		}
 		var b bytes.Buffer
 		for _, f := range Formats() {
-			if err := Render(&b, c, f); err != nil {
+			if err := c.Render(&b, f); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -349,7 +349,7 @@ func TestFormats(t *testing.T) {
 	} {
 		t.Run(format, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := Render(&b, c, format); err != nil {
+			if err := c.Render(&b, format); err != nil {
 				t.Fatal(err)
 			}
 			for _, w := range want {
@@ -383,7 +383,7 @@ func TestFormats(t *testing.T) {
 			}
 		})
 	}
-	if err := Render(&bytes.Buffer{}, c, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, text") {
+	if err := c.Render(&bytes.Buffer{}, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, text") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }
@@ -416,7 +416,7 @@ func TestTextFits(t *testing.T) {
 		}
 		c := Assemble(policies, cases, o, values)
 		var b bytes.Buffer
-		if err := Render(&b, c, "text"); err != nil {
+		if err := c.Render(&b, "text"); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range strings.Split(b.String(), "\n") {
@@ -443,7 +443,7 @@ func TestTooFewSeeds(t *testing.T) {
 		}
 		for _, format := range []string{"text", "markdown", "html"} {
 			var b bytes.Buffer
-			if err := Render(&b, c, format); err != nil {
+			if err := c.Render(&b, format); err != nil {
 				t.Fatal(err)
 			}
 			text := strings.Join(strings.Fields(b.String()), " ")

@@ -1,15 +1,12 @@
 package experiment
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"trainopt/internal/regular"
 )
 
 // Command is the command line whose cells the tasks compute: each task executes it again, up to those cells.
@@ -43,25 +40,6 @@ func attemptFile(number int) string { return fmt.Sprintf("attempt-%d.json", numb
 // outputFile is the output of the tasks of an attempt; the engine appends a dot and the number of the task.
 func outputFile(call string, number int) string {
 	return filepath.Join(call, fmt.Sprintf("output-%d", number))
-}
-
-func writeFile(path string, data []byte) error {
-	return regular.Replace(path, 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
-}
-
-func writeJSON(path string, v any) error {
-	return regular.Replace(path, 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
-}
-
-func readJSON(path string, into any) error {
-	data, err := regular.ReadFile(path, maxFile)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
 }
 
 // listing is the content of the directory of a call.

@@ -41,7 +41,7 @@ func Open(args []string) (*Share, Command, error) {
 		}
 		*into = n
 	}
-	if err := readJSON(filepath.Join(s.dir, commandFile), &c); err != nil {
+	if err := regular.ReadJSON(filepath.Join(s.dir, commandFile), maxFile, &c); err != nil {
 		return nil, c, fmt.Errorf("the directory of the sweep must be on a file system shared by all nodes: %w", err)
 	}
 	return s, c, nil
@@ -67,28 +67,28 @@ func (s *Share) Compute(ctx context.Context, n int, cell func(ctx context.Contex
 		return nil
 	}
 	var a attempt
-	if err := readJSON(filepath.Join(dir, attemptFile(s.attempt)), &a); err != nil {
+	if err := regular.ReadJSON(filepath.Join(dir, attemptFile(s.attempt)), maxFile, &a); err != nil {
 		return err
 	}
 	if a.Cells != n || s.task >= len(a.Tasks) {
 		return fmt.Errorf("the command has %d cells here and %d where it was started: program, files and flags must be the same on every node", n, a.Cells)
 	}
 	mark := fmt.Sprintf("%d-%d", s.attempt, s.task)
-	if err := writeFile(filepath.Join(dir, beganFile+mark), nil); err != nil {
+	if err := regular.WriteFile(filepath.Join(dir, beganFile+mark), 0o600, nil); err != nil {
 		return err
 	}
 	err := each(ctx, a.Tasks[s.task], 0, func(ctx context.Context, k int) (int, error) {
 		data, err := cell(ctx, k)
 		switch {
 		case err == nil:
-			return 0, writeFile(filepath.Join(dir, cellFile+strconv.Itoa(k)), data)
+			return 0, regular.WriteFile(filepath.Join(dir, cellFile+strconv.Itoa(k)), 0o600, data)
 		case ctx.Err() != nil:
 			return 0, err
 		}
 		fmt.Fprintln(os.Stderr, err)
-		return 0, errors.Join(err, writeFile(filepath.Join(dir, failedFile+strconv.Itoa(k)), []byte(err.Error())))
+		return 0, errors.Join(err, regular.WriteFile(filepath.Join(dir, failedFile+strconv.Itoa(k)), 0o600, []byte(err.Error())))
 	}, func(int, int) error { return nil })
-	if marked := writeFile(filepath.Join(dir, endedFile+mark), nil); err != nil || marked != nil {
+	if marked := regular.WriteFile(filepath.Join(dir, endedFile+mark), 0o600, nil); err != nil || marked != nil {
 		return errors.Join(err, marked)
 	}
 	s.finished = true

@@ -16,5 +16,5 @@
 //	if err != nil { … }
 //	r, err := t.Run(ctx)
 //	r.Hypervolume // 854.85: all ten points
-//	err = pretrain.Replace("agent.bin", r.Data)
+//	err = (&pretrain.Files{Path: "agent.bin"}).Save(r.Data, nil)
 package pretrain

@@ -90,7 +90,7 @@ func (r *Result) document() page.Document {
 }
 
 // WriteHTML writes the curve as a self-contained page: no network access, no script.
-func (r *Result) WriteHTML(w io.Writer) error { return page.HTML(w, r.document()) }
+func (r *Result) WriteHTML(w io.Writer) error { return r.document().HTML(w) }
 
 func figures(v []float64) []string {
 	var out []string

@@ -41,22 +41,22 @@ type Files struct {
 func (a *Files) Save(agent, present []byte) error {
 	checkpoint := a.Path + CheckpointSuffix
 	if a.Own && present != nil {
-		if err := Replace(checkpoint, present); err != nil {
+		if err := regular.WriteFile(checkpoint, 0o644, present); err != nil {
 			return err
 		}
-		return Replace(a.Path, agent)
+		return regular.WriteFile(a.Path, 0o644, agent)
 	}
 	if !a.Own { // of an earlier training that the user overwrites
 		if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := Replace(a.Path, agent); err != nil {
+	if err := regular.WriteFile(a.Path, 0o644, agent); err != nil {
 		return err
 	}
 	a.Own = true
 	if present != nil {
-		return Replace(checkpoint, present)
+		return regular.WriteFile(checkpoint, 0o644, present)
 	}
 	if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

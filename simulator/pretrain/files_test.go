@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,20 +35,17 @@ func TestFiles(t *testing.T) {
 	save(fresh, "new", "new+")
 	has("new|new+")
 	resumed := &Files{Path: path, Own: true}
-	// The agent cannot be written: only the checkpoint is newer, which is consistent.
-	if err := os.Mkdir(filepath.Join(dir, ".a.tmp"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".a.tmp", "x"), nil, 0o644); err != nil {
+	// The agent cannot be replaced, as a directory is in its place: only the checkpoint is newer, which is consistent.
+	if err := errors.Join(os.Rename(path, path+".kept"), os.Mkdir(path, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	if resumed.Save([]byte("newer"), []byte("newer+")) == nil {
 		t.Error("no error")
 	}
-	has("new|newer+")
-	if err := os.RemoveAll(filepath.Join(dir, ".a.tmp")); err != nil {
+	if err := errors.Join(os.Remove(path), os.Rename(path+".kept", path)); err != nil {
 		t.Fatal(err)
 	}
+	has("new|newer+")
 	save(resumed, "done", "")
 	has("done|")
 }

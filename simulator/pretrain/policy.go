@@ -190,7 +190,7 @@ func (p *Policy) WriteHTML(w io.Writer, o PolicyOptions) error {
 	if p.Source != "" {
 		d.Tiles = append(d.Tiles, page.Tile{Label: "trained on", Value: p.Source})
 	}
-	return page.HTML(w, d)
+	return d.HTML(w)
 }
 
 // WriteJSON writes the JSON object of pretrain; these agents have one objective and no front.

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -451,32 +449,6 @@ func FuzzHistory(f *testing.F) {
 			t.Fatalf("%v, %d episodes", tr.before, tr.earlier)
 		}
 	})
-}
-
-func TestReplace(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "a")
-	for _, data := range []string{"old", "new"} {
-		if err := Replace(path, []byte(data)); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(path); err != nil || string(got) != data {
-			t.Fatalf("%q, %v", got, err)
-		}
-	}
-	if err := Replace(filepath.Join(dir, "nowhere", "a"), nil); err == nil {
-		t.Error("wrote into a directory that is not there")
-	}
-	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := Replace(filepath.Join(dir, "d"), []byte("x")); err == nil {
-		t.Error("replaced a directory")
-	}
-	left, _ := os.ReadDir(dir)
-	if len(left) != 2 {
-		t.Errorf("left behind: %v", left)
-	}
 }
 
 // Train trains an agent: Prepare followed by Run.

@@ -166,7 +166,7 @@ func (s *simulation) runPublished(ctx context.Context, backfill bool) error {
 	e := rlscheduler.NewEpisode(jobs, s.config.Procs, backfill)
 	turn := 0
 	heuristic := rlscheduler.Heuristic{Order: s.config.order()}
-	err := rlscheduler.Drive(e, heuristic.Player(jobs), func() error {
+	err := e.Drive(heuristic.Player(jobs), func() error {
 		s.now, s.done = e.Now(), rejected+e.Ended()
 		if turn++; turn%4096 == 1 {
 			return s.checkCancelled(ctx)

@@ -4,10 +4,10 @@
 // The simulated cluster is driven by the same scheduler as the live one; only the clock and the source of rates
 // differ. The package reads no clock: the same events and options give the same Audit.
 //
-//	events, torn, err := cluster.ReadEvents(stateDir)
+//	events, torn, err := cluster.ReadEvents(stateDir, 0)
 //	day, err := replay.NewDay(events)
 //	audit, err := day.Audit(ctx, replay.Options{})
-//	err = replay.Render(os.Stdout, audit, "text")
+//	err = audit.Render(os.Stdout, "text")
 package replay
 
 import (

@@ -25,7 +25,7 @@ func Formats() string { return formats.Words() }
 
 // Render writes an audit as text, markdown, html, json or csv (one line for each job). The output depends on the audit
 // alone.
-func Render(w io.Writer, a *Audit, format string) error {
+func (a *Audit) Render(w io.Writer, format string) error {
 	return formats.Write(w, "audit of a cluster", a, format)
 }
 

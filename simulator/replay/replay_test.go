@@ -214,7 +214,7 @@ func TestUnfinishedDay(t *testing.T) {
 			}
 		}
 		var text strings.Builder
-		if err := Render(&text, a, "text"); err != nil || strings.Contains(text.String(), "not compared with live") == (ended == 29) {
+		if err := a.Render(&text, "text"); err != nil || strings.Contains(text.String(), "not compared with live") == (ended == 29) {
 			t.Errorf("%v\n%s", err, text.String())
 		}
 	}
@@ -243,7 +243,7 @@ func TestAuditIsDeterministic(t *testing.T) {
 				if err := json.NewEncoder(&b).Encode(events); err != nil {
 					t.Fatal(err)
 				}
-				if err := Render(&b, audit(t, events, Options{Policies: sixPolicies, Draws: 2}), "json"); err != nil {
+				if err := audit(t, events, Options{Policies: sixPolicies, Draws: 2}).Render(&b, "json"); err != nil {
 					t.Fatal(err)
 				}
 				if k == 0 {
@@ -328,7 +328,7 @@ func TestEmptyDay(t *testing.T) {
 		}
 		for _, format := range strings.Split(Formats(), ", ") {
 			var b bytes.Buffer
-			if err := Render(&b, a, format); err != nil || strings.Contains(b.String(), "NaN") {
+			if err := a.Render(&b, format); err != nil || strings.Contains(b.String(), "NaN") {
 				t.Errorf("%s: %v, %s", format, err, b.String())
 			}
 		}
@@ -340,7 +340,7 @@ func TestRender(t *testing.T) {
 	a := audit(t, drawDay(3, 8).live(t, "fifo_perf"), Options{Policies: []string{"srtf", "isolated"}, Draws: 2})
 	for _, format := range strings.Split(Formats(), ", ") {
 		var b bytes.Buffer
-		if err := Render(&b, a, format); err != nil {
+		if err := a.Render(&b, format); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), map[bool]string{true: "srtf", false: "kind 1"}[format != "csv"]) {
@@ -376,7 +376,7 @@ func FuzzDay(f *testing.F) {
 		a, err := day.Audit(context.Background(), Options{Policies: []string{"srtf"}, Draws: 1})
 		if err == nil {
 			var b bytes.Buffer
-			if err := Render(&b, a, "json"); err != nil {
+			if err := a.Render(&b, "json"); err != nil {
 				t.Error(err)
 			}
 		}

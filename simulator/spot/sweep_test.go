@@ -34,7 +34,7 @@ func drawn(t *testing.T) *spot.Sweep {
 func rendered(t *testing.T, c *experiment.Comparison, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := experiment.Render(&b, c, format); err != nil {
+	if err := c.Render(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -67,7 +67,6 @@ func (f fixedSetting) Settled() jobSetting                    { return f.jobSett
 
 // settingSearch tries every setting once, skips batch sizes that failed, and then keeps the cheapest setting.
 type settingSearch struct {
-	job    *RecurringJob
 	order  []jobSetting
 	failed map[int]bool
 	best   jobSetting
@@ -76,7 +75,7 @@ type settingSearch struct {
 
 // newSearch returns a search in random order, or from the default outwards if rng is nil.
 func newSearch(j *RecurringJob, rng *rand.Rand) *settingSearch {
-	s := &settingSearch{job: j, failed: map[int]bool{}, best: j.Default, least: math.Inf(1)}
+	s := &settingSearch{failed: map[int]bool{}, best: j.Default, least: math.Inf(1)}
 	all := j.Settings()
 	if rng != nil {
 		for _, i := range rng.Perm(len(all)) {

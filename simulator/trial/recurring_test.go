@@ -115,7 +115,7 @@ func TestRecurringSameBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := errors.Join(experiment.Render(&b, c, "text"), WriteRecurred(&b, all)); err != nil {
+		if err := errors.Join(c.Render(&b, "text"), WriteRecurred(&b, all)); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {

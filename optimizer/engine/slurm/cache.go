@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,7 +103,7 @@ func (s sharedAnswer) write(text string, err error) {
 	case err != nil:
 		return
 	}
-	_ = regular.Replace(s.path, 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(a) })
+	_ = regular.WriteJSON(s.path, 0o600, a)
 }
 
 // result returns what the process that asked received.

@@ -158,7 +158,7 @@ func readJSON(dir, name string, into any) error {
 
 // writeJSON replaces a file of a directory atomically and durably.
 func writeJSON(dir, name string, v any) error {
-	return regular.Replace(filepath.Join(dir, name), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
+	return regular.WriteJSON(filepath.Join(dir, name), 0o600, v)
 }
 
 // replace writes a file that is only of interest while its writer lives: atomically, but without a sync of the disk.

@@ -68,7 +68,7 @@ func (j *job) endWithout(why string) {
 	j.mu.Lock()
 	s, stretch := j.node, j.stretch
 	j.mu.Unlock()
-	if e, ok := launch.ReadExit(s.Handle); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
+	if e, ok := s.Handle.ReadExit(); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
 		e.At = e.At.Add(-j.notableSkew())
 		life, sure := j.account()
 		if e.Reason == launch.Stopped && !j.wantsStop() {

@@ -143,7 +143,7 @@ func (n *node) refuseSecond(earlier nodeState) error {
 	if earlier.Phase != running {
 		return nil // its end is recorded
 	}
-	if e, ok := launch.ReadExit(earlier.Handle); ok {
+	if e, ok := earlier.Handle.ReadExit(); ok {
 		earlier.Exit = &e
 	} else {
 		earlier.Exit = &launch.Exit{Reason: launch.Preempted, Code: -1, Detail: "the engine has started the job of the stretch again", At: earlier.Wall,

@@ -12,5 +12,5 @@
 //	c := page.Chart{ID: "speed", Title: "Throughput", X: page.Axis{Name: "GPUs"}, Y: page.Axis{Name: "samples/s", Zero: true},
 //		Series: []page.Series{{Name: "measured", Class: "s1", Points: points, One: page.Throughput}}}
 //	doc := page.Document{Title: "Scaling", Answers: answers, Sections: sections, Pictures: []page.Picture{c.Picture()}}
-//	err := page.HTML(w, doc)
+//	err := doc.HTML(w)
 package page

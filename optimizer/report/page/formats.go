@@ -39,15 +39,19 @@ func (f Formats[T]) Write(w io.Writer, what string, result T, format string) err
 }
 
 // TextOf returns the writer of a document as text.
-func TextOf[T any](document func(T) Document) func(io.Writer, T) error { return as(Text, document) }
+func TextOf[T any](document func(T) Document) func(io.Writer, T) error {
+	return func(w io.Writer, v T) error { return document(v).Text(w) }
+}
 
 // MarkdownOf returns the writer of a document as Markdown.
 func MarkdownOf[T any](document func(T) Document) func(io.Writer, T) error {
-	return as(markdown, document)
+	return func(w io.Writer, v T) error { return document(v).markdown(w) }
 }
 
 // HTMLOf returns the writer of a document as HTML.
-func HTMLOf[T any](document func(T) Document) func(io.Writer, T) error { return as(HTML, document) }
+func HTMLOf[T any](document func(T) Document) func(io.Writer, T) error {
+	return func(w io.Writer, v T) error { return document(v).HTML(w) }
+}
 
 // JSONOf returns the writer of a value as JSON.
 func JSONOf[T, V any](value func(T) V) func(io.Writer, T) error { return as(JSON[V], value) }

@@ -83,7 +83,7 @@ func (d Document) Captioned() Document {
 }
 
 // HTML writes a self-contained HTML file, without scripts or network access.
-func HTML(w io.Writer, doc Document) error {
+func (doc Document) HTML(w io.Writer) error {
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
 		Document

@@ -9,7 +9,7 @@ import (
 )
 
 // markdown writes a document as GitHub-flavoured Markdown.
-func markdown(w io.Writer, doc Document) error {
+func (doc Document) markdown(w io.Writer) error {
 	if doc.Layout != reportLayout {
 		return plainMarkdown(w, &doc)
 	}

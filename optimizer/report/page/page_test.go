@@ -38,9 +38,9 @@ func TestHostileText(t *testing.T) {
 			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted), {{Text: "2", Sub: hostile}, {Text: "3"}}}}},
 		}}}}
 	for name, render := range map[string]func(*bytes.Buffer) error{
-		"text":     func(b *bytes.Buffer) error { return Text(b, doc) },
-		"markdown": func(b *bytes.Buffer) error { return markdown(b, doc) },
-		"html":     func(b *bytes.Buffer) error { return HTML(b, doc) },
+		"text":     func(b *bytes.Buffer) error { return doc.Text(b) },
+		"markdown": func(b *bytes.Buffer) error { return doc.markdown(b) },
+		"html":     func(b *bytes.Buffer) error { return doc.HTML(b) },
 	} {
 		var b bytes.Buffer
 		if err := render(&b); err != nil {
@@ -73,10 +73,10 @@ func TestLongTables(t *testing.T) {
 	}
 	doc := Document{Title: "Long", Sections: []Section{{Title: "All", Blocks: []Block{{Table: table}}}}}
 	var text, html bytes.Buffer
-	if err := Text(&text, doc); err != nil {
+	if err := doc.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	if err := HTML(&html, doc); err != nil {
+	if err := doc.HTML(&html); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(text.String(), "value"); n != longRows || !strings.Contains(text.String(), "3 rows more") {
@@ -96,9 +96,9 @@ func TestPictures(t *testing.T) {
 	table.Folded = true
 	drawn.Sections[0].Blocks = []Block{plain.Sections[0].Blocks[0], {Wide: &Picture{Title: "wide", SVG: "<svg id='w'></svg>"}, Pictures: []Picture{{Title: "small", Empty: "No data"}}},
 		{Caption: "Numbers", Table: &table}}
-	for name, render := range map[string]func(io.Writer, Document) error{"text": Text, "markdown": markdown} {
+	for name, render := range map[string]func(Document, io.Writer) error{"text": Document.Text, "markdown": Document.markdown} {
 		var with, without bytes.Buffer
-		if err := errors.Join(render(&with, drawn), render(&without, plain)); err != nil {
+		if err := errors.Join(render(drawn, &with), render(plain, &without)); err != nil {
 			t.Fatal(err)
 		}
 		if with.String() != without.String() {
@@ -106,7 +106,7 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	var html bytes.Buffer
-	if err := HTML(&html, drawn); err != nil {
+	if err := drawn.HTML(&html); err != nil {
 		t.Fatal(err)
 	}
 	at := 0
@@ -127,7 +127,7 @@ func TestTextWithin(t *testing.T) {
 			{Table: &Table{Columns: append(Left("what it is"), Right("money")...), Rows: [][]Cell{Row("the first of the runs", "1,000 USD")}}}}}}}
 	for width := 30; width <= 120; width += 15 {
 		var b bytes.Buffer
-		if err := TextWithin(&b, doc, width); err != nil {
+		if err := doc.TextWithin(&b, width); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range strings.Split(b.String(), "\n") {
@@ -147,9 +147,9 @@ func TestTextWithin(t *testing.T) {
 // TestSubordinate checks that the secondary text of a cell appears in the formats that have room for it.
 func TestSubordinate(t *testing.T) {
 	doc := Document{Title: "Costs", Sections: []Section{{Title: "All", Blocks: []Block{{Table: &Table{Columns: Right("USD"), Rows: [][]Cell{{{Text: "5", Sub: "4 to 7"}}}}}}}}}
-	for want, render := range map[string]func(io.Writer, Document) error{"5\n": Text, "| 5 (4 to 7) |": markdown, "<span>5</span><small>4 to 7</small>": HTML} {
+	for want, render := range map[string]func(Document, io.Writer) error{"5\n": Document.Text, "| 5 (4 to 7) |": Document.markdown, "<span>5</span><small>4 to 7</small>": Document.HTML} {
 		var b bytes.Buffer
-		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
+		if err := render(doc, &b); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, b.String())
 		}
 	}
@@ -186,16 +186,16 @@ func TestPlain(t *testing.T) {
 	doc := Document{Layout: Listing, Title: long, Subtitle: "seed 0", Sections: []Section{
 		{Blocks: []Block{{Fields: Fields("jobs", "3")}, {Pictures: []Picture{{Title: "p"}}}, {Caption: "wait", Intro: "in s", Table: table}, {Caption: "details", Table: table, Legend: Fields("s", "seconds")},
 			{Caption: "in HTML", Table: table, Text: []string{"as", "drawn"}}}, Notes: []string{"last"}}, {ID: "b", Title: "More", Intro: "of it"}}}
-	for want, render := range map[string]func(io.Writer, Document) error{
-		strings.Repeat("word ", 19) + "word\n  word word end\nseed 0\n\njobs               3\n\nwait: in s\n": Text,
-		"\n  s: seconds\n\nas\ndrawn\nnote: last\n\nMore\nof it\n":                                            Text,
-		"\n\n**wait** — in s\n\n| policy | s |\n|---|---:|\n| a\\|b | 1 |\n":                                  markdown,
-		"\n\n- last\n## More\n\nof it\n\n":                                                                    markdown,
-		`<tr><th scope="row">a|b</th><td data-c="s" class="r">`:                                               HTML,
-		"<h3>Notes</h3>": HTML,
+	for want, render := range map[string]func(Document, io.Writer) error{
+		strings.Repeat("word ", 19) + "word\n  word word end\nseed 0\n\njobs               3\n\nwait: in s\n": Document.Text,
+		"\n  s: seconds\n\nas\ndrawn\nnote: last\n\nMore\nof it\n":                                            Document.Text,
+		"\n\n**wait** — in s\n\n| policy | s |\n|---|---:|\n| a\\|b | 1 |\n":                                  Document.markdown,
+		"\n\n- last\n## More\n\nof it\n\n":                                                                    Document.markdown,
+		`<tr><th scope="row">a|b</th><td data-c="s" class="r">`:                                               Document.HTML,
+		"<h3>Notes</h3>": Document.HTML,
 	} {
 		var b bytes.Buffer
-		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
+		if err := render(doc, &b); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, b.String())
 		}
 	}
@@ -222,7 +222,7 @@ func TestFormats(t *testing.T) {
 // TestPartsAfterAPage checks that the templates of the parts can be copied after a page was written: html/template
 // refuses to copy what was executed.
 func TestPartsAfterAPage(t *testing.T) {
-	if err := HTML(io.Discard, Document{Title: "a page"}); err != nil {
+	if err := (Document{Title: "a page"}).HTML(io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if Parts().Lookup("section") == nil {

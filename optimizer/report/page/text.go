@@ -20,10 +20,10 @@ const (
 )
 
 // Text writes a document for a terminal, at most 96 columns wide in the layout Report.
-func Text(w io.Writer, doc Document) error { return TextWithin(w, doc, textWidth) }
+func (doc Document) Text(w io.Writer) error { return doc.TextWithin(w, textWidth) }
 
 // TextWithin writes a document for a terminal of width columns.
-func TextWithin(w io.Writer, doc Document, width int) error {
+func (doc Document) TextWithin(w io.Writer, width int) error {
 	if doc.Layout != reportLayout {
 		return plainText(w, &doc)
 	}
@@ -51,8 +51,8 @@ func TextSections(w io.Writer, sections ...Section) error {
 	return t.sections(w, sections)
 }
 
-// TextTable writes only a table.
-func TextTable(w io.Writer, g *Table) error { return textTable(w, g, textWidth) }
+// Text writes only a table.
+func (g *Table) Text(w io.Writer) error { return textTable(w, g, textWidth) }
 
 // terminal is a text buffer with a maximum line width.
 type terminal struct {

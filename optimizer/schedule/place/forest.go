@@ -7,7 +7,7 @@ package place
 // patterns are measured, the table is preferable: a method that optimises against a forest exploits the forest's
 // errors.
 //
-//	f, report, err := place.TrainForest(samples, place.ForestOptions{})
+//	f, report, err := samples.TrainForest(place.ForestOptions{})
 //	table, err := f.Table(8) // every pattern of up to 8 containers, to place against
 
 import (
@@ -72,7 +72,7 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func TrainForest(s *Samples, o ForestOptions) (*Forest, forestReport, error) {
+func (s *Samples) TrainForest(o ForestOptions) (*Forest, forestReport, error) {
 	o, err := o.withDefaults()
 	if err == nil {
 		err = check(s)

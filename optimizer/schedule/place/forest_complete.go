@@ -17,7 +17,7 @@ import (
 // An estimate is that of an additive slowdown model (1/RPS of an app is linear in the numbers of its neighbours, fitted
 // by ridge regression), corrected by a forest of the ratio of measurement and model. The model extrapolates to larger
 // patterns than those measured, which a forest alone cannot. O(that of Train + apps⁴).
-func CompleteTable(s *Samples, capacity int, o ForestOptions) (t *Table, estimated []bool, err error) {
+func (s *Samples) CompleteTable(capacity int, o ForestOptions) (t *Table, estimated []bool, err error) {
 	if err := check(s); err != nil {
 		return nil, nil, err
 	}
@@ -32,7 +32,7 @@ func CompleteTable(s *Samples, capacity int, o ForestOptions) (t *Table, estimat
 		ratios.RPS = append(ratios.RPS, row)
 	}
 	o.HoldOut = -1
-	f, _, err := TrainForest(ratios, o)
+	f, _, err := ratios.TrainForest(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,8 +152,8 @@ func fitSlowdown(s *Samples) slowdown {
 // Doubt returns for every pattern of at most capacity containers how uncertain the estimate of its throughput per
 // container is: the standard deviation between completions of members bootstrap samples. Measured patterns and the empty
 // node have 0. O(members × that of Complete).
-func Doubt(s *Samples, capacity, members int, seed uint64) ([]float64, error) {
-	_, estimated, err := CompleteTable(s, capacity, ForestOptions{Trees: 1})
+func (s *Samples) Doubt(capacity, members int, seed uint64) ([]float64, error) {
+	_, estimated, err := s.CompleteTable(capacity, ForestOptions{Trees: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func Doubt(s *Samples, capacity, members int, seed uint64) ([]float64, error) {
 			i := rng.IntN(len(s.Counts))
 			drawn.Counts, drawn.RPS = append(drawn.Counts, s.Counts[i]), append(drawn.RPS, s.RPS[i])
 		}
-		t, _, err := CompleteTable(drawn, capacity, ForestOptions{Trees: 5, Seed: seed + uint64(m)})
+		t, _, err := drawn.CompleteTable(capacity, ForestOptions{Trees: 5, Seed: seed + uint64(m)})
 		if err != nil {
 			return nil, fmt.Errorf("bootstrap sample: %w", err)
 		}

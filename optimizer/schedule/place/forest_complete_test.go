@@ -47,7 +47,7 @@ func TestCompleteExtrapolatesFromPairs(t *testing.T) {
 			s.Counts, s.RPS = append(s.Counts, truth.Counts(p)), append(s.RPS, truth.RPS(p))
 		}
 	}
-	got, estimated, err := CompleteTable(s, 4, ForestOptions{Trees: 10})
+	got, estimated, err := s.CompleteTable(4, ForestOptions{Trees: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestCompleteExtrapolatesFromPairs(t *testing.T) {
 func TestCompleteBeatsForest(t *testing.T) {
 	truth := MetisTable()
 	s := sampled(truth, 322, 3)
-	f, _, err := TrainForest(s, ForestOptions{HoldOut: -1, Trees: 30})
+	f, _, err := s.TrainForest(ForestOptions{HoldOut: -1, Trees: 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestCompleteBeatsForest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	complete, _, err := CompleteTable(s, 8, ForestOptions{Trees: 30})
+	complete, _, err := s.CompleteTable(8, ForestOptions{Trees: 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCompleteKeepsMeasurements(t *testing.T) {
 			}
 			s.Counts, s.RPS = append(s.Counts, counts), append(s.RPS, rps)
 		}
-		table, estimated, err := CompleteTable(s, 3, ForestOptions{Trees: 3})
+		table, estimated, err := s.CompleteTable(3, ForestOptions{Trees: 3})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestDoubt(t *testing.T) {
 	add(0, 2, nan, 0.9)
 	add(0, 2, nan, 0.1)
 	add(1, 1, 0.5, 0.5)
-	doubt, err := Doubt(s, 3, 12, 1)
+	doubt, err := s.Doubt(3, 12, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

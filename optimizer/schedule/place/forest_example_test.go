@@ -7,13 +7,13 @@ import (
 )
 
 // Every third pattern of Metis's table is measured; the others are predicted.
-func ExampleTrainForest() {
+func ExampleSamples_TrainForest() {
 	truth := place.MetisTable()
 	samples := &place.Samples{Apps: truth.Apps()}
 	for i := 1; i < truth.Patterns(); i += 3 {
 		samples.Counts, samples.RPS = append(samples.Counts, truth.Counts(i)), append(samples.RPS, truth.RPS(i))
 	}
-	f, report, err := place.TrainForest(samples, place.ForestOptions{Trees: 20})
+	f, report, err := samples.TrainForest(place.ForestOptions{Trees: 20})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -59,7 +59,7 @@ func TestPublishedAccuracy(t *testing.T) {
 			if !*large && len(s.Counts) > 3000 {
 				t.Skip("without -large")
 			}
-			f, report, err := TrainForest(s, ForestOptions{Trees: 40}) // 100 trees, as with scikit-learn, are a few per cent better
+			f, report, err := s.TrainForest(ForestOptions{Trees: 40}) // 100 trees, as with scikit-learn, are a few per cent better
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestHeldOutScore(t *testing.T) {
 	s := publishedSamples(t, "0905-2008results-median-normed.csv")
 	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
 	for seed := range uint64(10) {
-		_, report, err := TrainForest(s, ForestOptions{Seed: seed, Trees: 20})
+		_, report, err := s.TrainForest(ForestOptions{Seed: seed, Trees: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestForestKnowsItsRows(t *testing.T) {
 // Thresholds are half-way between observed counts, and a count on a threshold goes left, as in scikit-learn.
 func TestThresholdsAreHalfWay(t *testing.T) {
 	s := &Samples{Apps: []string{"a"}, Counts: [][]uint8{{1}, {5}}, RPS: [][]float64{{1}, {0.2}}}
-	f, _, err := TrainForest(s, ForestOptions{HoldOut: -1})
+	f, _, err := s.TrainForest(ForestOptions{HoldOut: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestThresholdsAreHalfWay(t *testing.T) {
 func TestForestDoesNotDependOnProcessors(t *testing.T) {
 	print := func(processors int, seed uint64) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-		f, report, err := TrainForest(grid(3, 6), ForestOptions{Trees: 20, Seed: seed})
+		f, report, err := grid(3, 6).TrainForest(ForestOptions{Trees: 20, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestForestDoesNotDependOnProcessors(t *testing.T) {
 func TestTableIsWhatPredictSays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		apps, capacity := rapid.IntRange(1, 3).Draw(r, "apps"), rapid.IntRange(1, 4).Draw(r, "capacity")
-		f, _, err := TrainForest(grid(apps, capacity), ForestOptions{
+		f, _, err := grid(apps, capacity).TrainForest(ForestOptions{
 			Trees: rapid.IntRange(1, 5).Draw(r, "trees"), Depth: rapid.IntRange(1, 9).Draw(r, "depth"),
 			Leaf: rapid.IntRange(1, 3).Draw(r, "leaf"), HoldOut: -1, Seed: rapid.Uint64().Draw(r, "seed"),
 		})
@@ -234,7 +234,7 @@ func TestTrainRefuses(t *testing.T) {
 		"not a number": {good, ForestOptions{HoldOut: math.NaN()}, "NaN of the rows"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := TrainForest(c.s, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := c.s.TrainForest(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -246,7 +246,7 @@ func TestTrainRefuses(t *testing.T) {
 func BenchmarkTrain(b *testing.B) {
 	s := publishedSamples(b, "0905-2008results-median-normed.csv")
 	for b.Loop() {
-		f, _, err := TrainForest(s, ForestOptions{})
+		f, _, err := s.TrainForest(ForestOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

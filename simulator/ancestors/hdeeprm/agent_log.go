@@ -14,7 +14,7 @@ import (
 // AppendLogs appends a run to the log files in a directory, named as in HDeepRM: rewards.log, losses.log (omitted
 // without training) and makespans.log with one number per run, actions.log with one line of actions per run, and
 // probs.json with the first distribution of each run.
-func AppendLogs(dir string, run AgentRun) error {
+func (run AgentRun) AppendLogs(dir string) error {
 	actions := make([]string, len(run.Actions))
 	for i, a := range run.Actions {
 		actions[i] = strconv.Itoa(a)

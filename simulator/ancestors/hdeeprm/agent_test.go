@@ -102,7 +102,7 @@ func TestLearningAgentFileAndLogs(t *testing.T) {
 		if len(r.First) != 5 || len(r.Actions) == 0 || r.Reward <= 0 || r.Makespan < 5.25 || (r.Loss == r.Loss) != (i < 2) {
 			t.Errorf("run %d: %+v", i, r)
 		}
-		if err := AppendLogs(dir, r); err != nil {
+		if err := r.AppendLogs(dir); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -88,10 +88,10 @@ type measured struct {
 	priced                  bool
 }
 
-// Compare runs every method on every case. A case without a placement has no values for that method, which is noted.
+// Run runs every method on every case. A case without a placement has no values for that method, which is noted.
 // Except for times, the result is independent of the number of workers. When ctx is cancelled, Compare returns the
 // complete results with the error.
-func Compare(ctx context.Context, c *Comparison) (*Result, error) {
+func (c *Comparison) Run(ctx context.Context) (*Result, error) {
 	for _, name := range c.Methods {
 		if _, err := Find(name); err != nil {
 			return nil, err

@@ -5,7 +5,7 @@ package metis
 //
 //	f, err := metis.FindFigure("medium")
 //	c, err := f.Comparison(metis.FigureOptions{Groups: []uint64{0, 1, 2}})
-//	r, err := metis.Compare(ctx, c)
+//	r, err := c.Run(ctx)
 //	f.Beside(c, r)
 
 import (

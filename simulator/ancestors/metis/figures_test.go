@@ -55,7 +55,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compare(t.Context(), c)
+	r, err := c.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestSLO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compare(t.Context(), c)
+	r, err := c.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compare(t.Context(), c)
+	r, err := c.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/experiment"
 )
 
 // small returns a batch of Metis on a small cluster.
@@ -164,12 +163,12 @@ func TestCompareSameBytes(t *testing.T) {
 			}
 			done = n
 		}
-		r, err := Compare(t.Context(), c)
+		r, err := c.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := errors.Join(experiment.Render(&b, r.Comparison, "json"), r.Write(&b)); err != nil {
+		if err := errors.Join(r.Comparison.Render(&b, "json"), r.Write(&b)); err != nil {
 			t.Fatal(err)
 		}
 		texts = append(texts, b.String())
@@ -194,7 +193,7 @@ func TestCompareInfeasible(t *testing.T) {
 	c.Scenarios[0].Options.Limits = place.Limits{Nodes: 4}
 	now := time.Duration(0)
 	c.Clock = func() time.Duration { now += time.Second; return now }
-	r, err := Compare(t.Context(), c)
+	r, err := c.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type Setup struct {
 
 // Complete returns the table of an incomplete sample, with estimates of the missing patterns, and records them.
 func (s *Setup) Complete(samples *place.Samples, capacity int, name string) (*place.Table, error) {
-	t, estimated, err := place.CompleteTable(samples, capacity, place.ForestOptions{})
+	t, estimated, err := samples.CompleteTable(capacity, place.ForestOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Setup) Predict(file string) error {
 			return fmt.Errorf("%s has apps %s, the table has %s", filepath.Base(file), strings.Join(samples.Apps, ", "), strings.Join(truth.Apps(), ", "))
 		}
 		s.Predictor = fmt.Sprintf("forest of the %d patterns in %s", len(samples.Counts), filepath.Base(file))
-		t, _, err = place.CompleteTable(samples, truth.Capacity(), place.ForestOptions{})
+		t, _, err = samples.CompleteTable(truth.Capacity(), place.ForestOptions{})
 	}
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func lowest(scores []float64, jobs []int) int {
 
 // Drive lets a player start all remaining jobs of an episode. Before each choice it calls step, whose error ends the
 // episode early and is returned.
-func Drive(e *Episode, next Player, step func() error) error {
+func (e *Episode) Drive(next Player, step func() error) error {
 	for len(e.Waiting()) > 0 {
 		if err := step(); err != nil {
 			return err

@@ -98,9 +98,9 @@ type kept struct {
 	Rejected int
 }
 
-// Compare runs every method on every case. The outcome is byte for byte independent of the number of workers. When
+// Run runs every method on every case. The outcome is byte for byte independent of the number of workers. When
 // ctx is cancelled, Compare returns the complete cases with the error.
-func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
+func (s *Sweep) Run(ctx context.Context) (*Outcome, error) {
 	o := &Outcome{Sweep: s, Runs: make([][]*queue.Result, len(s.Methods))}
 	index, names := map[string]int{}, make([]string, len(s.Methods))
 	for i, m := range s.Methods {

@@ -11,7 +11,7 @@ import (
 const readable = 3
 
 // Picture adds charts of the first case to a comparison.
-func Picture(o *Outcome) {
+func (o *Outcome) Picture() {
 	var queues, used, slowdowns []page.Series
 	for i, m := range o.Methods {
 		if len(o.Runs[i]) == 0 || o.Runs[i][0] == nil {
@@ -35,8 +35,8 @@ func Picture(o *Outcome) {
 	o.Comparison.Charts = append(o.Comparison.Charts, all...)
 }
 
-// ComparedJobs writes every job of every kept run as CSV.
-func ComparedJobs(w io.Writer, o *Outcome) error {
+// WriteJobs writes every job of every kept run as CSV.
+func (o *Outcome) WriteJobs(w io.Writer) error {
 	lines := [][]string{append([]string{"policy", "case"}, jobColumns...)}
 	for i, m := range o.Methods {
 		for k, c := range o.Cases {

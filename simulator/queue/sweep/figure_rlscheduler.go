@@ -88,7 +88,7 @@ func RLSchedulerFigure(trace string, w *Workload, backfill bool, seed uint64) (*
 
 // AddPublished adds a table to an outcome of RLScheduler: for each heuristic, the published and the reproduced mean bounded
 // slowdown and utilization, and in the last line the published values of RLScheduler's agent.
-func AddPublished(o *Outcome, trace string, backfill bool) {
+func (o *Outcome) AddPublished(trace string, backfill bool) {
 	t := experiment.Table{Title: "published (Zhang et al., SC 2020, Tables V and VI) and ours", Head: []string{"policy", "slowdown published", "ours", "utilization published", "ours"}}
 	cell := func(v float64, digits int) string {
 		if math.IsNaN(v) {

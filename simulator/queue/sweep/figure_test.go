@@ -35,11 +35,11 @@ func TestRLSchedulersTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Methods = s.Methods[:len(s.Methods)-1] // without the search, which is slow
-		o, err := Compare(t.Context(), s)
+		o, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		AddPublished(o, "Lublin-1", backfill)
+		o.AddPublished("Lublin-1", backfill)
 		same := 0
 		for _, line := range o.Comparison.Tables[0].Lines {
 			if line[1] == "–" || line[2] == "–" {
@@ -68,7 +68,7 @@ func TestLearning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := Compare(t.Context(), HDeepRMFigure(w, false, []uint64{0}))
+	o, err := HDeepRMFigure(w, false, []uint64{0}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

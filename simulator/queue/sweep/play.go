@@ -68,7 +68,7 @@ func (r *Run) episode(ctx context.Context) error {
 			r.Method.Progress(e.Started(), e.Len())
 		}
 	}
-	err = rlscheduler.Drive(e, next, func() error { progress(); return ctx.Err() })
+	err = e.Drive(next, func() error { progress(); return ctx.Err() })
 	progress()
 	if err != nil {
 		err = fmt.Errorf("simulate a queue: stopped with %d of %d jobs started: %w", e.Started(), e.Len(), err)

@@ -1,10 +1,5 @@
 package sweep
 
-// WriteRun formats results of queue simulations: as text for a terminal, JSON, CSV of the jobs, and an HTML page.
-// It also adds charts to comparisons. It simulates nothing.
-//
-//	err := cluster.WriteRun(os.Stdout, &cluster.RunView{Run: run, WallS: math.NaN()}, "text")
-
 import (
 	"io"
 	"math"
@@ -16,6 +11,9 @@ import (
 )
 
 // RunView is a simulation with information for its reader.
+//
+//	view := &sweep.RunView{Run: run, WallS: math.NaN()}
+//	err := view.Write(os.Stdout, "text")
 type RunView struct {
 	*Run
 	Source string   // origin of the jobs: "trace.swf.gz"; "" means unknown
@@ -31,11 +29,11 @@ var formats = page.Formats[*RunView]{
 	"text": page.TextOf((*RunView).document),
 }
 
-// Formats returns the names that Write accepts, sorted.
+// Formats returns the names that RunView.Write accepts, sorted.
 func Formats() []string { return formats.Names() }
 
 // Write writes a run in one of Formats.
-func Write(w io.Writer, r *RunView, format string) error {
+func (r *RunView) Write(w io.Writer, format string) error {
 	return formats.Write(w, "simulation", r, format)
 }
 

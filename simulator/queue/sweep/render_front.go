@@ -34,7 +34,7 @@ func meanSummary(all []queue.Summary) queue.Summary {
 
 // AddFront adds the Pareto front of the methods to the outcome, and the method selected by the preference; a nil
 // preference selects none.
-func AddFront(o *Outcome, preference *Preference) error {
+func (o *Outcome) AddFront(preference *Preference) error {
 	results := map[string]queue.Summary{}
 	for i, m := range o.Methods {
 		var all []queue.Summary

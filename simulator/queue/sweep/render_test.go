@@ -33,7 +33,7 @@ func simulated(t *testing.T, policy string) *RunView {
 func written(t *testing.T, r *RunView, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, r, format); err != nil {
+	if err := r.Write(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -56,7 +56,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s differs from run to run", format)
 		}
 	}
-	if err := Write(&bytes.Buffer{}, simulated(t, "saf"), "xml"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
+	if err := simulated(t, "saf").Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }

@@ -346,7 +346,7 @@ func TestCompare(t *testing.T) {
 		for k, p := range windows {
 			s.Cases = append(s.Cases, Case{Name: p.String(), Workload: w, Window: p, Group: uint64(k)})
 		}
-		o, err := Compare(t.Context(), s)
+		o, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 	}
 	path := e.Path(file)
 	put := func() error {
-		return regular.Replace(path, 0o644, func(w io.Writer) error { _, err := w.Write(b.Bytes()); return err })
+		return regular.WriteFile(path, 0o644, b.Bytes())
 	}
 	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() { // a pipe, a device, a link
 		put = func() error { return os.WriteFile(path, b.Bytes(), 0o644) }

@@ -61,7 +61,7 @@ func (e *Env) MachineRates(v *Values) (*cost.Rates, error) {
 
 // PriceConflict returns the error for a price of a single resource that is given together with a file or an instance,
 // nil if there is no such conflict.
-func PriceConflict(v *Values, key string) error {
+func (v *Values) PriceConflict(key string) error {
 	if !v.Set(key) || v.Text("cost.rates") == "" && v.Text("cost.instance") == "" {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (e *Env) Rates(v *Values, base func() cost.Rates) (*cost.Rates, error) {
 		if !v.Set(p.Key) {
 			continue
 		}
-		if err := PriceConflict(v, p.Key); err != nil {
+		if err := v.PriceConflict(p.Key); err != nil {
 			errs = append(errs, err)
 			continue
 		}

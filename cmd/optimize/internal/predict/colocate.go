@@ -160,6 +160,6 @@ func (o *colocateOptions) summarise(p *colocate.Profile, seconds float64) error 
 	if o.replay != "" {
 		subtitle = "taken from " + o.replay
 	}
-	return page.Text(o.Stdout, page.Document{Layout: page.Listing, Title: fmt.Sprintf("%d of %d patterns of %d apps in %s", len(rows), p.Patterns(), len(p.Apps), o.out),
-		Subtitle: subtitle, Sections: []page.Section{{Title: "Throughput beside others", Blocks: []page.Block{{Table: table}}, Notes: notes}}})
+	return (page.Document{Layout: page.Listing, Title: fmt.Sprintf("%d of %d patterns of %d apps in %s", len(rows), p.Patterns(), len(p.Apps), o.out),
+		Subtitle: subtitle, Sections: []page.Section{{Title: "Throughput beside others", Blocks: []page.Block{{Table: table}}, Notes: notes}}}).Text(o.Stdout)
 }

@@ -87,7 +87,7 @@ func (o *placeOptions) problem() (spec *colocate.Spec, dir string, rows []coloca
 	if o.capacity == 0 {
 		o.capacity = samples.Largest()
 	}
-	t, estimated, err := place.CompleteTable(samples, o.capacity, place.ForestOptions{})
+	t, estimated, err := samples.CompleteTable(o.capacity, place.ForestOptions{})
 	if err != nil {
 		err = fmt.Errorf("--table %s: %w", o.table, err)
 		return
@@ -280,6 +280,6 @@ func (o *placeOptions) text(apps []string, all []*placed, p *colocate.Profile, s
 			subtitle += fmt.Sprintf("; %s gives %s times the throughput of %s", all[0].method, withInterval(g), all[1].method)
 		}
 	}
-	return page.Text(o.Stdout, page.Document{Layout: page.Listing, Title: fmt.Sprintf("%d nodes, run for real", len(all[0].placement)), Subtitle: subtitle,
-		Sections: []page.Section{{Title: "Predicted and measured", Blocks: []page.Block{{Table: means}, {Table: nodes}}, Notes: notes}}})
+	return (page.Document{Layout: page.Listing, Title: fmt.Sprintf("%d nodes, run for real", len(all[0].placement)), Subtitle: subtitle,
+		Sections: []page.Section{{Title: "Predicted and measured", Blocks: []page.Block{{Table: means}, {Table: nodes}}, Notes: notes}}}).Text(o.Stdout)
 }

@@ -113,7 +113,7 @@ func (o *analyzeOptions) run(args []string) error {
 	if result.Runs == 0 {
 		return cli.Usagef("analyze%s", nothingToAnalyze(o.StateDir, args, result))
 	}
-	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return analysis.Render(w, result, o.format.Name) })
+	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return result.Render(w, o.format.Name) })
 }
 
 func nothingToAnalyze(stateDir string, args []string, r *analysis.Report) string {

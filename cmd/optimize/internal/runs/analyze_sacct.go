@@ -87,7 +87,7 @@ func (o *analyzeOptions) batchJobs(vals *cli.Values, args []string) error {
 	if len(report.Groups) == 0 {
 		return cli.Usagef("analyze --sacct %s: no jobs%s; ask sacct for another period or user", o.sacct, after(" of user ", options.User))
 	}
-	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return analysis.RenderSizing(w, report, o.format.Name) })
+	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return report.Render(w, o.format.Name) })
 }
 
 // after returns a text with a prefix, "" for an empty text.

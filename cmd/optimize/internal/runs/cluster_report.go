@@ -63,7 +63,7 @@ func (o *clusterReportOptions) run(args []string) error {
 	if len(args) > 0 {
 		dir = args[0]
 	}
-	events, torn, err := cluster.ReadEvents(dir)
+	events, torn, err := cluster.ReadEvents(dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Usage(err)
 	}
@@ -86,5 +86,5 @@ func (o *clusterReportOptions) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.Write(o.format.File, "audit", func(w io.Writer) error { return replay.Render(w, audit, o.format.Name) })
+	return o.Write(o.format.File, "audit", func(w io.Writer) error { return audit.Render(w, o.format.Name) })
 }

@@ -109,7 +109,7 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 		if key := cli.UnitPrices[i].Key; v.Set(key) {
 			price := cost.USD(v.Number(key, &errs))
 			*into = &price
-			add(cli.PriceConflict(v, key))
+			add(v.PriceConflict(key))
 		}
 	}
 	return cfg, errors.Join(errs...)

@@ -147,7 +147,7 @@ func orphanState(dir string) string {
 	}
 	dirs := launch.JobDirs(dir)
 	if h, err := launch.Find(dirs[len(dirs)-1]); err == nil {
-		if exit, ok := launch.ReadExit(h); ok {
+		if exit, ok := h.ReadExit(); ok {
 			return fmt.Sprintf("orphaned (%s)", exit.Reason)
 		}
 	}

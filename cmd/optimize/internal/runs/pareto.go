@@ -87,7 +87,7 @@ func (o *paretoOptions) run(args []string) error {
 	if o.format.File == "" {
 		width = o.Columns()
 	}
-	return o.Write(o.format.File, "front", func(w io.Writer) error { return analysis.RenderFront(w, chosen, o.format.Name, width) })
+	return o.Write(o.format.File, "front", func(w io.Writer) error { return chosen.Render(w, o.format.Name, width) })
 }
 
 // set reads the sources named by the arguments.

@@ -57,9 +57,9 @@ func writeReport(e *cli.Env, args []string, f cli.Format) error {
 		return err
 	}
 	if columns := e.OutputColumns(); columns > 0 && f.File == "" && f.Name == "text" {
-		return report.Text(e.Stdout, data, columns)
+		return data.Text(e.Stdout, columns)
 	}
-	return e.Write(f.File, "report", func(w io.Writer) error { return report.Render(w, data, f.Name) })
+	return e.Write(f.File, "report", func(w io.Writer) error { return data.Render(w, f.Name) })
 }
 
 // writeCalibration writes the calibration of the predictions of all runs in the state directory.

@@ -205,7 +205,7 @@ func analyzeAll(e *cli.Env) func() (page.Document, error) {
 		for _, n := range notes {
 			a.Note(n)
 		}
-		return analysis.Document(a.Analyze()), nil
+		return a.Analyze().Document(), nil
 	}
 }
 
@@ -215,7 +215,7 @@ const auditDraws = 10
 // auditCluster returns the audit of the cluster of the state directory as a document.
 func auditCluster(e *cli.Env) func(context.Context) (page.Document, error) {
 	return func(ctx context.Context) (page.Document, error) {
-		events, torn, err := cluster.ReadEvents(e.State())
+		events, torn, err := cluster.ReadEvents(e.State(), 0)
 		if err != nil {
 			return page.Document{}, err
 		}

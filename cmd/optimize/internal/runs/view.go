@@ -172,7 +172,7 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 		if v.width != nil {
 			width = min(max(v.width()-1, 40), 120)
 		}
-		err = report.Brief(v.report, data, width)
+		err = data.Brief(v.report, width)
 		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), v.shortPath(filepath.Join(dir, "report.html")))
 	}
 	if err != nil {

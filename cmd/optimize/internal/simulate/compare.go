@@ -126,7 +126,7 @@ func (c *comparison) run(e *cli.Env, compare compareFunc) error {
 		if interrupted {
 			result.Notes = append(result.Notes, "interrupted: not all cases were run")
 		}
-		err = e.Write(c.format.File, "comparison", func(w io.Writer) error { return experiment.Render(w, result, c.format.Name) })
+		err = e.Write(c.format.File, "comparison", func(w io.Writer) error { return result.Render(w, c.format.Name) })
 		if err == nil && c.jobsOut != "" {
 			err = e.Write(c.jobsOut, "jobs", jobs)
 		}

@@ -107,7 +107,7 @@ func (o *comparePlacementOptions) run() error {
 	c.Clock = o.Clock.Monotonic
 	return o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		c.Progress = progress
-		r, err := metis.Compare(ctx, c)
+		r, err := c.Run(ctx)
 		if r == nil {
 			return nil, nil, err
 		}

@@ -352,9 +352,9 @@ func (o *compareQueueOptions) run() error {
 	}
 	s.Keep = s.Keep || o.front
 	return o.sweep(s, func(out *sweep.Outcome) error {
-		sweep.Picture(out)
+		out.Picture()
 		if o.front {
-			return sweep.AddFront(out, preference)
+			return out.AddFront(preference)
 		}
 		return nil
 	})
@@ -364,7 +364,7 @@ func (o *compareQueueOptions) run() error {
 func (o *compareQueueOptions) sweep(s *sweep.Sweep, finish func(*sweep.Outcome) error) error {
 	return o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
-		out, err := sweep.Compare(ctx, s)
+		out, err := s.Run(ctx)
 		if out.Comparison == nil {
 			return nil, nil, err
 		}
@@ -375,6 +375,6 @@ func (o *compareQueueOptions) sweep(s *sweep.Sweep, finish func(*sweep.Outcome) 
 		if errors.As(err, &preference) {
 			err = cli.Usagef("--prefer: %w", err)
 		}
-		return out.Comparison, func(w io.Writer) error { return sweep.ComparedJobs(w, out) }, err
+		return out.Comparison, func(w io.Writer) error { return out.WriteJobs(w) }, err
 	})
 }

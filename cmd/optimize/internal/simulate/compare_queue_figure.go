@@ -86,16 +86,16 @@ func (o *compareQueueOptions) runRLScheduler() error {
 		jobs := func(w io.Writer) error {
 			var errs []error
 			for _, out := range outcomes {
-				errs = append(errs, sweep.ComparedJobs(w, out))
+				errs = append(errs, out.WriteJobs(w))
 			}
 			return errors.Join(errs...)
 		}
 		for i, r := range rows {
 			n := len(r.sweep.Cases)
 			r.sweep.Progress = func(done, _ int) { progress(i*n+done, n*len(rows)) }
-			out, err := sweep.Compare(ctx, r.sweep)
+			out, err := r.sweep.Run(ctx)
 			if out.Comparison != nil {
-				sweep.AddPublished(out, r.trace, r.backfill)
+				out.AddPublished(r.trace, r.backfill)
 				outcomes = append(outcomes, out)
 				all.Also = append(all.Also, out.Comparison)
 				all.Seeds, all.Policies, all.Against = out.Comparison.Seeds, out.Comparison.Policies, out.Comparison.Against
@@ -134,5 +134,5 @@ func (o *compareQueueOptions) runHDeepRM() error {
 	s := sweep.HDeepRMFigure(w, o.compat, seeds)
 	s.Notes = append(s.Notes, o.about(w)...)
 	s.Workers, s.Keep = o.workers, true
-	return o.sweep(s, func(out *sweep.Outcome) error { return sweep.AddFront(out, preference) })
+	return o.sweep(s, func(out *sweep.Outcome) error { return out.AddFront(preference) })
 }

@@ -257,7 +257,7 @@ func (o *compareRoundsOptions) sweep(s *cluster.Sweep, finish func(*cluster.Outc
 	var failed error
 	err := o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
-		out, err := cluster.RunSweep(ctx, s)
+		out, err := s.Run(ctx)
 		finish(out)
 		if ctx.Err() == nil {
 			failed, err = err, nil

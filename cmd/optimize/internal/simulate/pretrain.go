@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/internal/regular"
 
 	"trainopt/morl"
 	"trainopt/morl/network"
@@ -297,7 +298,7 @@ func (o *pretrainOptions) write(files *pretrain.Files, r *pretrain.Result) error
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, pretrain.Replace(o.Path(curve), b.Bytes()))
+		errs = append(errs, regular.WriteFile(o.Path(curve), 0o644, b.Bytes()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/internal/regular"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
 )
@@ -78,7 +79,7 @@ func (o *pretrainOptions) runPolicy() error {
 	case err != nil:
 		return fmt.Errorf("pretrain: %w", err)
 	}
-	errs := []error{pretrain.Replace(o.Path(o.out), p.Data)}
+	errs := []error{regular.WriteFile(o.Path(o.out), 0o644, p.Data)}
 	for _, name := range o.curves {
 		errs = append(errs, o.Write(name, "learning curve", func(w io.Writer) error {
 			if strings.EqualFold(filepath.Ext(name), ".csv") {

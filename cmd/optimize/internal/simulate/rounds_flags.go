@@ -202,7 +202,7 @@ func (f *roundsFlags) devices(c cluster.Config, text string) ([]schedule.DeviceT
 	}
 	note := machines.PriceNote(machines.Price(prices))
 	c.Devices = cluster.Devices(machines)
-	return c.Devices, note, cluster.Fits(&c)
+	return c.Devices, note, c.CheckSizes()
 }
 
 // parseSeconds parses a non-negative duration or number of seconds.

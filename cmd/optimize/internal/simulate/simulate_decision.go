@@ -63,14 +63,14 @@ func (o *simulateDecisionOptions) run() error {
 		return cli.Usage(err)
 	}
 	o.Clock, o.CPU = o.Options.Clock.Monotonic, processorTime
-	r, err := cluster.Measure(o.DecisionConfig)
+	r, err := o.DecisionConfig.Measure()
 	if err != nil {
 		return err
 	}
 	if peak := peakBytes(); peak > 0 {
 		r.PeakGiB = cluster.Number(float64(peak) / (1 << 30))
 	}
-	return o.Write(o.format.File, "decision", func(w io.Writer) error { return cluster.Write(w, r, o.format.Name) })
+	return o.Write(o.format.File, "decision", func(w io.Writer) error { return r.Write(w, o.format.Name) })
 }
 
 // processorTime returns the processor time of this process; 0 if it is unknown.

@@ -250,7 +250,7 @@ func (o *simulateQueueOptions) launch(ctx context.Context, w *sweep.Workload, pr
 		if o.logs == "" {
 			return nil
 		}
-		return hdeeprm.AppendLogs(o.Path(o.logs), run)
+		return run.AppendLogs(o.Path(o.logs))
 	}
 	r, err := w.Launch(ctx, sweep.Method{Seed: o.seed, Compat: o.compat}, l)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, network.ErrForeign) || errors.Is(err, network.ErrCorrupt) || errors.Is(err, network.ErrNewer) {
@@ -297,7 +297,7 @@ func (o *simulateQueueOptions) write(run *sweep.RunView) error {
 		file, what string
 		write      func(io.Writer) error
 	}{
-		{true, o.format.File, "simulation", func(w io.Writer) error { return sweep.Write(w, run, o.format.Name) }},
+		{true, o.format.File, "simulation", func(w io.Writer) error { return run.Write(w, o.format.Name) }},
 		{o.jobsOut != "", o.jobsOut, "jobs", func(w io.Writer) error { return sweep.Jobs(w, run.Result) }},
 		{o.batsim != "", o.batsim + "_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return hdeeprm.WriteJobs(w, run.Result, run.Workload.Profile) }},
 		{o.batsim != "", o.batsim + "_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return hdeeprm.WriteSchedule(w, run.Result, run.WallS) }},

@@ -148,9 +148,9 @@ func (o *simulateRoundsOptions) run() error {
 	if err != nil && interrupt != nil {
 		err = interrupt.Exitf("simulate rounds: %w at %.0f h of simulated time", interrupt, float64(r.MakespanS)/3600)
 	}
-	written := o.Write(o.format.File, "simulation", func(w io.Writer) error { return cluster.WriteRun(w, result, o.format.Name) })
+	written := o.Write(o.format.File, "simulation", func(w io.Writer) error { return result.Write(w, o.format.Name) })
 	if written == nil && o.jobsOut != "" {
-		written = o.Write(o.jobsOut, "jobs", func(w io.Writer) error { return cluster.Jobs(w, r) })
+		written = o.Write(o.jobsOut, "jobs", func(w io.Writer) error { return r.WriteJobs(w) })
 	}
 	return errors.Join(written, err)
 }
