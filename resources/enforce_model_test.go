@@ -219,7 +219,7 @@ func TestPIDsIncludeCgroupsBelow(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "[7 9 31]") {
 		t.Errorf("Remove of a cgroup in use = %v, want the pids named", err)
 	}
-	if d := time.Since(begin); d > 5*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("Remove held on for %v", d)
 	}
 	k.writes = nil

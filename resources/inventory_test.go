@@ -89,7 +89,7 @@ func TestFault27_HangingDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := time.Since(begin); d > 10*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("took %v", d)
 	}
 	if len(h.GPUs) > 0 || h.CPUs != 6 {

@@ -34,10 +34,10 @@ func (w *world) served(args ...string) *exec.Cmd {
 // await waits until a condition holds.
 func (w *world) await(what string, holds func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			_, out, _ := w.run("cluster", "jobs")
-			w.t.Fatalf("%s: not within 5 min\n%s", what, out)
+			w.t.Fatalf("%s: not within %v\n%s", what, patience, out)
 		}
 	}
 }
@@ -191,11 +191,12 @@ func TestClusterDrainSaves(t *testing.T) {
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
 	server := w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
-	for range 2 {
-		w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "30", "--", "0.2")
+	for range 2 { // neither ends by itself
+		w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "9000", "--", "0.2")
 	}
 	w.await("progress", func() bool { return w.clusterJobs()[1].Done >= 3 })
-	w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "30", "--", "0.2")
+	const epochs = 100
+	w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(epochs), "--", "0.2")
 	w.run("cluster", "cancel", "2")
 	w.await("the cancellation", func() bool { return w.clusterJobs()[2].State == cluster.Cancelled })
 	if code, _, errs := w.run("runs", "stop", w.clusterJobs()[1].Run); code != run.CodeDone {
@@ -213,10 +214,10 @@ func TestClusterDrainSaves(t *testing.T) {
 	}
 	w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
 	w.await("the end", func() bool { return w.clusterJobs()[3].State.Ended() })
-	if j := w.clusterJobs()[3]; j.State != cluster.Done || j.Done != 30 || j.Stretch != 2 {
-		t.Errorf("%s (%s), %g epochs, %d stretches: want done, 30, 2", j.State, j.Reason, j.Done, j.Stretch)
+	if j := w.clusterJobs()[3]; j.State != cluster.Done || j.Done != epochs || j.Stretch != 2 {
+		t.Errorf("%s (%s), %g epochs, %d stretches: want done, %d, 2", j.State, j.Reason, j.Done, j.Stretch, epochs)
 	}
-	w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), 30)
+	w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), epochs)
 }
 
 // TestClusterLeaseOutlivesItsServer checks that jobs whose server is dead run on for one and a half rounds, and then
@@ -232,11 +233,10 @@ func TestClusterLeaseOutlivesItsServer(t *testing.T) {
 		j := w.clusterJobs()[1]
 		return j.Keeps != nil && *j.Keeps && j.Done >= 25
 	})
+	dir := filepath.Join(w.state(), "runs", w.clusterJobs()[1].Run)
 	server.Process.Signal(syscall.SIGKILL)
 	server.Wait()
-	at := time.Now()
-	dir := filepath.Join(w.state(), "runs", w.clusterJobs()[1].Run)
-	before := epochOf(t, dir)
+	at, before := time.Now(), epochOf(t, dir)
 	w.await("the end of the lease", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "exit.json"))
 		return err == nil

@@ -143,7 +143,7 @@ func TestCompareOnSlurmInterrupted(t *testing.T) {
 	for _, text := range strings.Fields(string(pids)) {
 		var pid int
 		fmt.Sscan(text, &pid)
-		for end := time.Now().Add(30 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the task with the process %d was not cancelled", pid)
 			}

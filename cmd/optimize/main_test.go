@@ -127,10 +127,13 @@ func (w *world) agent(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// patience bounds the waits of a test; it expires only if the test fails.
+const patience = 5 * time.Minute
+
 // latest waits until the newest run satisfies ok and returns its directory.
 func (w *world) latest(what string, ok func(dir string, rec *journal.Record) bool) string {
 	w.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		entries, _ := journal.List(w.state())
 		for _, en := range entries {
@@ -140,7 +143,7 @@ func (w *world) latest(what string, ok func(dir string, rec *journal.Record) boo
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
-	w.t.Fatalf("no run became %s within a minute", what)
+	w.t.Fatalf("no run became %s within %v", what, patience)
 	return ""
 }
 

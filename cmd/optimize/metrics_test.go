@@ -67,7 +67,7 @@ func TestMetricsCommand(t *testing.T) {
 		if err != nil {
 			t.Errorf("after SIGTERM: %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("the server does not end on SIGTERM")
 	}
 	for want, args := range map[string][]string{"want a name that ends in .prom": {"--textfile", "o.txt"}, "--every requires --textfile": {"--every", "5s"},

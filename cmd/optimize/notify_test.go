@@ -59,7 +59,7 @@ func TestNotifyOncePerRun(t *testing.T) {
 	target := box.URL + "/HIDDEN-PATH"
 	args := append(slices.Clone(secondly), "--train", "train.sh", "--planner", "static", "--max-memory", "0.0001", "--notify", target, "--notify-link", "http://page/{run}/x")
 	agent := w.agent(args...)
-	for deadline := time.Now().Add(time.Minute); !slices.Contains(box.events(), notify.Missed); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !slices.Contains(box.events(), notify.Missed); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no message about the limit")
 		}

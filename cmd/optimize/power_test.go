@@ -61,9 +61,9 @@ func (w powerWorld) limit() string {
 // await waits until ok.
 func (w powerWorld) await(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.t.Fatalf("no %s within a minute; limit %s W", what, w.limit())
+			w.t.Fatalf("no %s within %v; limit %s W", what, patience, w.limit())
 		}
 	}
 }

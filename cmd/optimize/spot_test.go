@@ -79,9 +79,9 @@ func TestSpotTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Eight seconds of capacity, twelve without; afterwards, for as long as a busy machine needs, always.
+	// Sixteen seconds of capacity, 24 without; afterwards, for as long as a busy machine needs, always.
 	up := strings.Repeat("1,", 4) + strings.Repeat("0,", 6) + strings.Repeat("1,", 600)
-	w.write("east.json", `{"metadata":{"gap_seconds":2},"data":[`+strings.TrimSuffix(up, ",")+`]}`)
+	w.write("east.json", `{"metadata":{"gap_seconds":4},"data":[`+strings.TrimSuffix(up, ",")+`]}`)
 	w.write("offers.yaml", "on_demand: {name: large, usd_hour: 3}\nspot:\n- {name: east, usd_hour: 1, trace: east.json}\n")
 	w.environ = append(w.environ, "REPLAY_SPEEDUP=20", "OPTIMIZE_STATE_DIR="+w.state())
 	command := []string{"--train", filepath.Join(examples, "replay.py"), "--host", filepath.Join(examples, "host-8gpu.yaml"), "--epochs", "200", "--deadline", "10m", "--spot-offers", "offers.yaml", "--resumable", "yes"}

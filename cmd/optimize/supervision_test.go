@@ -94,7 +94,7 @@ func TestSupervisionIsSmall(t *testing.T) {
 		_ = agent.Wait()
 	})
 	var small, big footprint
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		var err1, err2 error
 		big, err1 = footprintOf(agent.Process.Pid)
 		small, err2 = footprintOf(keeperOf(w.dir))

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestAgentKilledJobAdopted(t *testing.T) {
 	if left := leftoverPIDs(h); len(left) > 0 {
 		t.Errorf("leftoverPIDs() = %v while the keeper lives", left)
 	}
-	e, err := j.Stop(context.Background(), 10*time.Second)
+	e, err := j.Stop(context.Background(), patience)
 	if err != nil || e.Reason != Stopped || e.Code != 42 {
 		t.Errorf("exit = %+v, %v; want stopped with code 42", e, err)
 	}
@@ -51,7 +52,7 @@ func TestAdoptWithDamagedControlFile(t *testing.T) {
 	}
 	j := adopt(t, h)
 	says(t, j, "ready")
-	if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Reason != Stopped || e.Code != 42 {
+	if e, err := j.Stop(context.Background(), patience); err != nil || e.Reason != Stopped || e.Code != 42 {
 		t.Errorf("exit = %+v, %v; want stopped with code 42", e, err)
 	}
 }
@@ -88,33 +89,26 @@ func TestJobEndsWithoutAgent(t *testing.T) {
 // The agent's time limit holds after its death, and the next agent can move it.
 func TestLimitHoldsWithoutAgent(t *testing.T) {
 	t.Parallel()
-	c := testCommand(t, "save", "75")
-	c.StopAfter = 2 * time.Second
+	c := testCommand(t, "deaf")
+	c.StopAfter, c.Grace = time.Second, 300*time.Millisecond
 	a, h := agent(t, c)
 	a.Process.Kill()
 	a.Wait()
 	mustEnd(t, process{h.KeeperPID, h.KeeperStart}, "the keeper")
-	if e := adopt(t, h).Exit(); e.Reason != Stopped || e.Code != 75 || !strings.Contains(e.Detail, "time limit") {
+	if e := adopt(t, h).Exit(); e.Reason != Stopped || !strings.Contains(e.Detail, "time limit") {
 		t.Errorf("exit = %+v, want stopped by the limit", e)
 	}
 }
 
 func TestSecondAgentMovesTheLimit(t *testing.T) {
 	t.Parallel()
-	c := testCommand(t, "save", "75")
-	c.StopAfter = 3 * time.Second
-	a, h := agent(t, c)
-	a.Process.Kill()
-	a.Wait()
-	j := adopt(t, h)
-	if err := j.SetStopAfter(time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-j.Done():
-		t.Fatalf("the limit was not moved: %+v", j.Exit())
-	case <-time.After(3500 * time.Millisecond):
-	}
+	j := moved(t, testCommand(t, "save", "75"), func(c Command) Job {
+		a, h := agent(t, c)
+		a.Process.Kill()
+		a.Wait()
+		return adopt(t, h)
+	}, time.Hour)
+	says(t, j, "ready")
 	if err := j.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +143,7 @@ func TestAdoptFindsKeeperElsewhere(t *testing.T) {
 	}
 	mustEnd(t, process{j.Handle().StandbyPID, j.Handle().StandbyStart}, "the standby, which holds the lock")
 	lock, err := lockRunDir(c.RunDir)
-	for end := time.Now().Add(15 * time.Second); err != nil && time.Now().Before(end); lock, err = lockRunDir(c.RunDir) {
+	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); lock, err = lockRunDir(c.RunDir) {
 		time.Sleep(10 * time.Millisecond) // a child of another test may not have closed it yet
 	}
 	if err != nil {
@@ -211,7 +205,7 @@ func TestTerminalSignals(t *testing.T) {
 				t.Errorf("%s to the agent reached the job", signalName(sig))
 			}
 			unix.Kill(h.KeeperPID, sig) // the keeper survives it too
-			if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Code != 4 {
+			if e, err := j.Stop(context.Background(), patience); err != nil || e.Code != 4 {
 				t.Errorf("exit = %+v, %v; want the job's own code 4", e, err)
 			}
 		})
@@ -244,7 +238,7 @@ func TestStopTwiceQuickly(t *testing.T) {
 		if one != e {
 			t.Errorf("first Stop says %+v, second %+v", one, e)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Error("the first Stop does not return")
 	}
 }
@@ -265,19 +259,30 @@ func TestStopAbandoned(t *testing.T) {
 
 // SIGTERM during start-up: at every point of the start, no process is left.
 func TestStopDuringStart(t *testing.T) {
-	for name, self := range map[string][]string{
-		"before the keeper":     {selfExe(), asSlowKeeper},
-		"before the trampoline": {selfExe(), asSlowTrampoline},
+	for name, slow := range map[string]struct {
+		as        string
+		processes int // of the start until it hangs
+	}{
+		"before the keeper":     {asSlowKeeper, 1},
+		"before the trampoline": {asSlowTrampoline, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := children(t)
 			l := testLocal()
-			l.Self = self
-			ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+			l.Self = []string{selfExe(), slow.as}
+			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
+			var cancelled sync.WaitGroup
+			defer cancelled.Wait()
+			cancelled.Go(func() {
+				for children(t) < before+slow.processes {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			})
 			_, err := l.Start(ctx, testCommand(t, "sleep"))
 			var start *StartError
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &start) || start.Exit().Reason != StartFailed {
+			if !errors.Is(err, context.Canceled) || !errors.As(err, &start) || start.Exit().Reason != StartFailed {
 				t.Errorf("Start = %v, want a StartError for the ended context", err)
 			}
 			if after := children(t); after > before {

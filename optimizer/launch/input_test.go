@@ -57,7 +57,7 @@ func TestStdinIsTheJobsAlone(t *testing.T) {
 	read.Close()
 	j.keeper.signal(unix.SIGKILL)
 	w.WriteString("late\n")
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for output(t, c.RunDir, stdoutFile) != "got late\n" {
 		if time.Now().After(deadline) {
 			t.Fatalf("the job printed %q", output(t, c.RunDir, stdoutFile))

@@ -17,7 +17,7 @@ import (
 )
 
 // keeperTick is the interval at which the keeper reads control.json, in case a signal was lost.
-const keeperTick = time.Second
+var keeperTick = time.Second
 
 // KeeperMain runs the processes between the agent and the job: the standby, which the agent starts, its keeper, and
 // the trampoline. args are the arguments that follow Local.Self on the command line. It returns the exit code of the

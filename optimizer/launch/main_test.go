@@ -32,6 +32,7 @@ const (
 
 	asPoorAgent = "__poor-agent" // with a resource limit
 
+	asWokenKeeper    = "__woken-keeper"    // does not look at the control file by itself
 	asSlowKeeper     = "__slow-keeper"     // sleeps before it is the keeper
 	asSlowTrampoline = "__slow-trampoline" // a keeper whose trampoline sleeps
 )
@@ -39,14 +40,17 @@ const (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
+		case asWokenKeeper:
+			keeperTick = 3 * patience
+			os.Exit(KeeperMain(os.Args[2:]))
 		case asKeeper:
 			os.Exit(KeeperMain(os.Args[2:]))
 		case asSlowKeeper:
-			time.Sleep(time.Second)
+			time.Sleep(patience)
 			os.Exit(KeeperMain(os.Args[2:]))
 		case asSlowTrampoline:
 			if len(os.Args) > 2 {
-				time.Sleep(time.Second)
+				time.Sleep(patience)
 			}
 			os.Exit(KeeperMain(os.Args[2:]))
 		case asChild:
@@ -66,8 +70,11 @@ func TestMain(m *testing.M) {
 
 const noRaceSleep = "atexit_sleep_ms=0"
 
+// patience bounds the waits of a test; it expires only if the test fails.
+const patience = 2 * time.Minute
+
 // quick shortens the timeouts of the orderly end for tests.
-var quick = endTimeouts{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: 2 * time.Second}
+var quick = endTimeouts{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: patience}
 
 func testLocal() Local {
 	return Local{Self: []string{selfExe(), asKeeper}, pace: quick}
@@ -91,7 +98,7 @@ func testCommand(t testing.TB, args ...string) Command {
 		Env:        []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GORACE=" + noRaceSleep, "OPTIMIZER_RUN_ID=" + filepath.Base(filepath.Dir(dir)) + strconv.Itoa(os.Getpid())},
 		RunDir:     filepath.Join(dir, "run"),
 		Allocation: resources.Allocation{CPUs: 1},
-		Grace:      2 * time.Second,
+		Grace:      patience,
 	}
 }
 
@@ -124,7 +131,7 @@ func waitEnd(t testing.TB, j Job) Exit {
 	select {
 	case <-j.Done():
 		return j.Exit()
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("the job did not end; stdout: %q", output(t, j.Handle().RunDir, stdoutFile))
 		return Exit{}
 	}
@@ -142,7 +149,7 @@ func output(t testing.TB, dir, name string) string {
 // says waits until the job has printed a line that begins with word, and returns the rest of it.
 func says(t testing.TB, j Job, word string) string {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for line := range strings.Lines(output(t, j.Handle().RunDir, stdoutFile)) {
 			if rest, ok := strings.CutPrefix(line, word); ok && strings.HasSuffix(rest, "\n") {
 				return strings.TrimSpace(rest)
@@ -168,7 +175,7 @@ func saysPID(t testing.TB, j Job, word string) process {
 
 func mustEnd(t testing.TB, p process, what string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if !p.alive() {
 			return
 		}
@@ -191,7 +198,7 @@ func childMain(args []string) int {
 		return number(1)
 	case "sleep":
 		fmt.Println("ready")
-		time.Sleep(time.Minute)
+		time.Sleep(3 * patience)
 	case "env":
 		for _, v := range os.Environ() {
 			fmt.Printf("%q\n", v)
@@ -210,7 +217,7 @@ func childMain(args []string) int {
 	case "deaf":
 		signal.Ignore(unix.SIGTERM, unix.SIGUSR1)
 		fmt.Println("ready")
-		time.Sleep(time.Minute)
+		time.Sleep(3 * patience)
 	case "save": // a resumable script
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, unix.SIGUSR1, unix.SIGTERM)
@@ -231,7 +238,7 @@ func childMain(args []string) int {
 			return 1
 		}
 		fmt.Println("ready")
-		time.Sleep(time.Minute)
+		time.Sleep(3 * patience)
 	case "daemon": // leaves a process in another session that ignores SIGTERM, and exits
 		c := exec.Command(selfExe(), asChild, "deaf")
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -274,6 +281,10 @@ func childMain(args []string) int {
 			io.WriteString(os.Stderr, block)
 		}
 		fmt.Fprintln(os.Stderr)
+		if arg(2) == "stay" {
+			fmt.Println("ready")
+			time.Sleep(3 * patience)
+		}
 	case "eat": // allocates memory, in MiB
 		held, err := unix.Mmap(-1, 0, number(1)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
@@ -332,7 +343,7 @@ func dieOf(sig syscall.Signal) {
 	var byDefault [32]byte // struct sigaction: SIG_DFL, no flags, empty mask
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 	unix.Kill(os.Getpid(), sig)
-	time.Sleep(time.Minute)
+	time.Sleep(patience)
 }
 
 // flood prints n lines on stderr in blocks of a hundred, at rate lines per second (0: as fast as possible).

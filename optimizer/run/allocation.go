@@ -142,6 +142,9 @@ func (r *run) endsAllocation(s os.Signal) bool {
 	return !AskedToStop(r.dir.Dir())
 }
 
+// repeatedBySystem reports whether a signal after the first is that of Slurm or a scheduler, which itself kills what stays.
+func (r *run) repeatedBySystem(s os.Signal) bool { return r.endsAllocation(s) || s == Preempt }
+
 // AskedToStop reports whether StopRun has asked the agent of a run to stop it, by the SIGTERM that it sends.
 func AskedToStop(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, stopMark))

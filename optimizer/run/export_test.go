@@ -41,14 +41,12 @@ func PlayScenario(t *testing.T, s *training.Scenario, seed uint64, prefer plan.P
 		}
 		return h, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 6*patience)
-	defer cancel()
 	defer func() {
 		for _, e := range stage.said(0, "") {
 			t.Log(e)
 		}
 	}()
-	if res := agent.Run(ctx, *c, nil); res.Code != CodeDone {
+	if res := agent.Run(t.Context(), *c, nil); res.Code != CodeDone {
 		t.Errorf("the agent ends with %d: %v", res.Code, res.Err)
 	}
 	var out []resources.Allocation

@@ -101,7 +101,7 @@ func (r *run) finish() Result {
 	if err == nil { // they are rendered from the record
 		r.writeReports()
 	}
-	for _, note := range history.SyncStateDir(r.Config.StateDir, time.Second) {
+	for _, note := range history.SyncStateDir(r.Config.StateDir, 3*time.Second) {
 		r.View.Event(Warning, note)
 	}
 	r.requeue(context.Background())

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,15 +51,20 @@ func (a *actor) request() map[string]any {
 	return q
 }
 
-// step is one step of an observed training, of one second; false if the job must exit.
+// step is one step of an observed training; false if the job must exit.
 func (a *actor) step(total int, seconds float64) bool {
-	s := a.stage
-	_, ticks := s.seen()
-	a.epoch++
-	s.clock.advance(at(seconds))
-	a.report(map[string]any{"event": "progress", "training": 1, "step": a.epoch, "total_steps": total, "step_seconds": seconds, "threads": 2})
-	return s.wait(fmt.Sprintf("step %d", a.epoch), func(st Status, n int) bool {
-		return a.mustGo() || st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20
+	return a.progress(seconds, map[string]any{"step": a.epoch + 1, "total_steps": total, "step_seconds": seconds, "threads": 2})
+}
+
+// progress is a unit of an observed training, of which it reports the facts; false if the job must exit.
+func (a *actor) progress(seconds float64, facts map[string]any) bool {
+	return a.stage.turn(fmt.Sprintf("step %d", a.epoch+1), func() {
+		a.epoch++
+		a.stage.clock.advance(at(seconds))
+		facts["event"], facts["training"] = "progress", 1
+		a.report(facts)
+	}, func(st Status, looks int) bool {
+		return a.mustGo() || st.Done >= float64(a.epoch) || looks >= 20
 	}) && !a.mustGo()
 }
 
@@ -126,18 +130,14 @@ func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 		s := observedStage(t, func(a *actor) launch.Exit {
 			a.begins(nil)
 			for a.epoch < 8 {
-				a.epoch++
-				a.stage.clock.advance(at(1))
 				out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 				if err != nil {
 					t.Error(err)
 					return failed(1)
 				}
-				fmt.Fprintf(out, printed, a.epoch)
+				fmt.Fprintf(out, printed, a.epoch+1)
 				out.Close()
-				_, ticks := a.stage.seen()
-				a.report(map[string]any{"event": "progress", "training": 1, "step": 20 * a.epoch, "epoch": a.epoch, "step_seconds": 0.05})
-				a.stage.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool { return st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20 })
+				a.progress(1, map[string]any{"step": 20 * (a.epoch + 1), "epoch": a.epoch + 1, "step_seconds": 0.05})
 			}
 			return finished
 		})
@@ -188,7 +188,7 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 			}
 			if a.epoch == 3 && a.n == 1 {
 				s.interrupts <- syscall.SIGINT
-				if !s.wait("the request", func(Status, int) bool { return a.request() != nil }) {
+				if !s.wait("the request", func(Status) bool { return a.request() != nil }) {
 					return failed(1)
 				}
 				path := a.checkpoint()
@@ -224,7 +224,7 @@ func TestFailedSaveOnRequest(t *testing.T) {
 			a.step(6, 1)
 		}
 		s.interrupts <- syscall.SIGINT
-		s.wait("the request", func(Status, int) bool { return a.request() != nil })
+		s.wait("the request", func(Status) bool { return a.request() != nil })
 		a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": false, "reason": "NotImplementedError", "seconds": 0.1})
 		<-a.stopped // the clock stands still
 		return died("SIGTERM")
@@ -440,9 +440,7 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 // runWithSignals is run with the stage's signals.
 func (s *stage) runWithSignals() Result {
 	s.interrupts = make(chan os.Signal, 2)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return s.agent().Run(ctx, s.cfg, s.interrupts)
+	return s.agent().Run(s.t.Context(), s.cfg, s.interrupts)
 }
 
 // TestEarlierTrainings: the work of trainings of one length that follow each other is added up, without a total; a longer

@@ -78,9 +78,7 @@ func TestAllocationEnds(t *testing.T) {
 			if c.change != nil {
 				c.change(s, b)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			res := inJob(s, b).Run(ctx, s.cfg, nil)
+			res := inJob(s, b).Run(t.Context(), s.cfg, nil)
 			rec := res.Record
 			if res.Code != c.code || rec.State != journal.Stopped || rec.Exit.Reason != c.reason || !strings.Contains(rec.Exit.Detail, "checkpoint saved") {
 				t.Fatalf("exit %d, %s %+v (%v); want %d by %s", res.Code, rec.State, rec.Exit, res.Err, c.code, c.reason)
@@ -122,7 +120,7 @@ func TestSignalInAllocation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			interrupts := make(chan os.Signal, 2)
+			interrupts := make(chan os.Signal)
 			var s *stage
 			s = newStage(t, func(a *actor) launch.Exit {
 				for a.work(100, 1) {
@@ -138,10 +136,11 @@ func TestSignalInAllocation(t *testing.T) {
 						}
 					}
 					interrupts <- c.signal
+					<-a.asked
 					if c.repeated {
-						time.Sleep(sameSignal + 50*time.Millisecond)
+						s.clock.advance(sameSignal)
 						interrupts <- c.signal
-						time.Sleep(100 * time.Millisecond)
+						s.turn("looks after it", func() {}, func(_ Status, looks int) bool { return looks == 20 })
 					}
 				}
 				return a.leave()
@@ -150,9 +149,7 @@ func TestSignalInAllocation(t *testing.T) {
 			if c.inside {
 				a = inJob(s, &batchStage{})
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			res := a.Run(ctx, s.cfg, interrupts)
+			res := a.Run(t.Context(), s.cfg, interrupts)
 			if res.Code != c.code || res.Record.Exit == nil || res.Record.Exit.Reason != c.reason || !strings.Contains(res.Record.Exit.Detail, "checkpoint saved") {
 				t.Errorf("exit %d %+v, want %d by %s", res.Code, res.Record.Exit, c.code, c.reason)
 			}

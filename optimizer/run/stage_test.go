@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds the waits of a test; it expires only if the test fails.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // hand is a clock that advances only when the test sets it.
 type hand struct {
@@ -60,12 +60,15 @@ func (h *hand) step(d time.Duration) {
 	h.wall = h.wall.Add(d)
 }
 
-// stage is a machine of four CPUs on which a scripted job runs under a real agent. Job and agent are synchronised: a
-// job that has written a row continues when the agent has read it.
+// stage is a machine of four CPUs on which a scripted job runs under a real agent. Job and agent take turns: the agent
+// rests while the job advances the clock and writes, then looks at it as often as the job asks, and rests again. While no
+// job takes turns, the agent looks every few milliseconds.
 type stage struct {
 	t     *testing.T
 	clock *hand
 	cfg   Config
+	ticks chan time.Time // of the agent
+	turns sync.Mutex     // held while the agent is made to tick
 	// play is the job, from its start to its end.
 	play func(*actor) launch.Exit
 	// onStart is called before each start, with the number of the start from 1.
@@ -76,7 +79,8 @@ type stage struct {
 	mu     sync.Mutex
 	events []string // with their level, "1 text"
 	status Status
-	ticks  int
+	looks  int           // number of statuses
+	looked chan struct{} // closed at the next status
 	actors []*actor
 	saved  int  // the epoch in the job's checkpoint
 	timed  bool // the log contains the time of each epoch
@@ -91,22 +95,80 @@ func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	if err := os.WriteFile(filepath.Join(dir, "train.sh"), []byte("#!/bin/sh\nexit 1 # the test plays it\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return &stage{t: t, clock: newHand(), play: play, cfg: Config{Train: "train.sh", Dir: dir, StateDir: filepath.Join(dir, "state"),
-		CPUs: "1", Planner: "static", Resume: resumableYes, Interval: 50 * time.Millisecond,
+	s := &stage{t: t, clock: newHand(), ticks: make(chan time.Time), looked: make(chan struct{}), play: play, cfg: Config{Train: "train.sh", Dir: dir,
+		StateDir: filepath.Join(dir, "state"), CPUs: "1", Planner: "static", Resume: resumableYes, Interval: 50 * time.Millisecond,
 		Rates: &cost.Rates{CPUHour: 3.6, Source: "the test", Dated: "2026-03-01"}}}
+	go s.lookIdly(t.Context())
+	return s
+}
+
+// lookIdly makes the agent tick while it is idle and no job takes a turn.
+func (s *stage) lookIdly(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		s.turns.Lock()
+		looked := s.nextLook()
+		select {
+		case s.ticks <- time.Time{}:
+			select {
+			case <-looked:
+			case <-ctx.Done():
+			}
+		default: // it is occupied, or none runs
+		}
+		s.turns.Unlock()
+	}
+}
+
+// look makes the agent tick, and returns after that tick. The caller holds turns.
+func (s *stage) look() bool {
+	looked, over := s.nextLook(), s.t.Context().Done()
+	select {
+	case s.ticks <- time.Time{}:
+	case <-over:
+		return false
+	}
+	select {
+	case <-looked:
+		return true
+	case <-over:
+		return false
+	}
+}
+
+// nextLook returns a channel that is closed when the agent has looked at the job.
+func (s *stage) nextLook() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looked
+}
+
+// turn lets the job act while the agent rests, and then makes the agent look until ok, which is given the number of
+// looks since.
+func (s *stage) turn(what string, act func(), ok func(st Status, looks int) bool) bool {
+	s.turns.Lock()
+	defer s.turns.Unlock()
+	act()
+	for n, until := 1, time.Now().Add(patience); s.look() && time.Now().Before(until); n++ {
+		if st, _ := s.seen(); ok(st, n) {
+			return true
+		}
+		time.Sleep(time.Millisecond) // something else acts, such as the watchdog
+	}
+	if s.t.Context().Err() == nil {
+		s.t.Errorf("the agent did not come to: %s", what)
+	}
+	return false
 }
 
 func (s *stage) agent() Agent {
-	return Agent{Launcher: s, View: s, Clock: s.clock, Speed: func() float64 { return 1 }, Simulate: training.CalibratedEnvironment, Environ: []string{"PATH=" + os.Getenv("PATH")},
+	return Agent{ticks: s.ticks, Launcher: s, View: s, Clock: s.clock, Speed: func() float64 { return 1 }, Simulate: training.CalibratedEnvironment, Environ: []string{"PATH=" + os.Getenv("PATH")},
 		Discover: func(context.Context) (resources.Host, error) {
 			return resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16}, nil
 		}}
 }
 
 func (s *stage) run() Result {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	res := s.agent().Run(ctx, s.cfg, nil)
+	res := s.agent().Run(s.t.Context(), s.cfg, nil)
 	if res.Record == nil {
 		s.t.Fatalf("no record; exit %d: %v", res.Code, res.Err)
 	}
@@ -114,9 +176,7 @@ func (s *stage) run() Result {
 }
 
 func (s *stage) resume(dir string, c Change) Result {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return s.agent().Resume(ctx, dir, c, nil)
+	return s.agent().Resume(s.t.Context(), dir, c, nil)
 }
 
 // Event, Status, Planned and Finished implement the agent's View.
@@ -129,11 +189,15 @@ func (s *stage) Event(level Level, line string) {
 func (s *stage) Status(st Status) {
 	s.mu.Lock()
 	s.status = st
-	s.ticks++
+	s.looks++
 	s.mu.Unlock()
 	if s.onStatus != nil {
 		s.onStatus(st)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.looked)
+	s.looked = make(chan struct{})
 }
 
 func (s *stage) Planned(*journal.Record) {}
@@ -157,18 +221,13 @@ func (s *stage) said(least Level, text string) []string {
 func (s *stage) seen() (Status, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status, s.ticks
+	return s.status, s.looks
 }
 
-// wait waits until the agent's status satisfies ok.
-func (s *stage) wait(what string, ok func(st Status, ticks int) bool) bool {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if ok(s.seen()) {
-			return true
-		}
-	}
-	s.t.Errorf("the agent did not come to: %s", what)
-	return false
+// wait makes the agent look until its status satisfies ok.
+func (s *stage) wait(what string, ok func(Status) bool) bool {
+	st, _ := s.seen()
+	return ok(st) || s.turn(what, func() {}, func(st Status, _ int) bool { return ok(st) })
 }
 
 // started returns the actors so far.
@@ -248,20 +307,20 @@ func (a *actor) begin() int {
 // exit.
 func (a *actor) work(total int, seconds float64) bool {
 	s := a.stage
-	before, ticks := s.seen()
-	a.epoch++
-	s.clock.advance(at(seconds))
-	row := fmt.Sprintf("%d,%d,100,%g", a.epoch, total, 1/float64(a.epoch*a.n))
-	if s.timed {
-		row += fmt.Sprintf(",%g", seconds)
-	}
-	a.write(row + "\n")
-	e := float64(a.epoch)
-	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
-		if before.Done < e { // the row contains progress
-			return a.mustGo() || st.Done >= e && n > ticks
+	before, _ := s.seen()
+	return s.turn(fmt.Sprintf("epoch %d", a.epoch+1), func() {
+		a.epoch++
+		s.clock.advance(at(seconds))
+		row := fmt.Sprintf("%d,%d,100,%g", a.epoch, total, 1/float64(a.epoch*a.n))
+		if s.timed {
+			row += fmt.Sprintf(",%g", seconds)
 		}
-		return a.mustGo() || n >= ticks+2
+		a.write(row + "\n")
+	}, func(st Status, looks int) bool {
+		if e := float64(a.epoch); before.Done < e { // the row contains progress
+			return a.mustGo() || st.Done >= e
+		}
+		return a.mustGo() || looks >= 2
 	}) && !a.mustGo()
 }
 

@@ -166,7 +166,7 @@ func (r *run) interrupt(s os.Signal) {
 		r.requestStop(&pendingStop{Why: why, Words: words})
 		return
 	}
-	if r.endsAllocation(s) || s == Preempt { // Slurm repeats its SIGTERM, and itself kills what does not end
+	if r.repeatedBySystem(s) {
 		return
 	}
 	if r.leaving != nil && !r.leaving.repeated { // the operating system of the machine ends too
@@ -180,13 +180,8 @@ func (r *run) interrupt(s os.Signal) {
 
 // interruptions handles all pending signals.
 func (r *run) interruptions() {
-	for {
-		select {
-		case s := <-r.watchdog.forward:
-			r.interrupt(s)
-		default:
-			return
-		}
+	for len(r.watchdog.forward) > 0 { // this goroutine alone receives
+		r.interrupt(<-r.watchdog.forward)
 	}
 }
 

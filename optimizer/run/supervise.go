@@ -33,8 +33,7 @@ type supervision struct {
 // the end of ctx, arrive through the watchdog.
 func (r *run) supervise(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	ticker := time.NewTicker(r.Config.Interval)
-	defer ticker.Stop()
+	ticks := cmp.Or(r.ticks, time.Tick(r.Config.Interval))
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	watch, stopWatch := r.log.watch(ctx, r.dir.Dir())
@@ -54,7 +53,7 @@ func (r *run) supervise(ctx context.Context) {
 			ready, gone = r.moving.place.Ready(), r.moving.place.Done()
 		}
 		select {
-		case <-ticker.C:
+		case <-ticks:
 			r.tick(ctx)
 		case _, open := <-watch:
 			if !open {

@@ -23,13 +23,14 @@ const sameSignal = 150 * time.Millisecond
 // request to a job to exit goes through it, so a job is asked once, by either goroutine; the loop then finds that the
 // job was asked, or has ended, and completes the stop.
 type watchdog struct {
-	clock   Clock
-	grace   time.Duration
-	forward chan os.Signal // the user's signals, for the loop
-	failed  chan error     // capacity 1: the error of a failed stop
-	poke    chan struct{}  // capacity 1: the state has changed
-	quit    chan struct{}
-	left    sync.WaitGroup
+	clock    Clock
+	grace    time.Duration
+	forward  chan os.Signal       // the user's signals, for the loop
+	failed   chan error           // capacity 1: the error of a failed stop
+	harmless func(os.Signal) bool // whether a signal after the first does not kill
+	poke     chan struct{}        // capacity 1: the state has changed
+	quit     chan struct{}
+	left     sync.WaitGroup
 
 	mu       sync.Mutex
 	job      launch.Job                 // nil while no job runs
@@ -37,9 +38,9 @@ type watchdog struct {
 	askAt    time.Duration
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
 	last     os.Signal     // the last signal, nil before the first
-	lastAt   time.Time     // its time
+	lastAt   time.Duration // its time, monotonic
 	received int           // number of signals
-	notices  int           // of which announce the end of the machine
+	notices  int           // of which do not count towards a kill: they announce the end of the machine, or are harmless
 	taken    int           // number of signals that the loop has handled
 	starting context.CancelFunc
 	asked    *stopRequest
@@ -110,10 +111,13 @@ func (w *watchdog) close() {
 func (w *watchdog) receive(s os.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	again := s == w.last && now.Sub(w.lastAt) < sameSignal
+	now := w.clock.Monotonic()
+	again := s == w.last && now-w.lastAt < sameSignal
 	if w.last, w.lastAt = s, now; again {
 		return
+	}
+	if w.received > w.notices && w.harmless(s) {
+		w.notices++
 	}
 	w.received++
 	if w.starting != nil {

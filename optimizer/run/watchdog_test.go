@@ -2,7 +2,9 @@ package run
 
 import (
 	"context"
+	"math"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -66,7 +68,7 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 		"a signal, saved":         {resume: resumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
 		"a signal, no checkpoint": {resume: resumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
 		"a hang-up":               {resume: resumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
-		"two signals":             {resume: resumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 0, stops: 1, code: CodeInterrupt, reason: "user"},
+		"two signals":             {resume: resumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 1, stops: 1, code: CodeInterrupt, reason: "user"},
 		"one signal, sent to the process and to its group": {resume: resumableYes, saves: true, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT},
 			together: true, asks: 1, code: CodeInterrupt, reason: "user"},
 		"the deadline, saved":        {resume: resumableYes, saves: true, limit: time.Minute, asks: 1, code: CodeGuard, reason: "deadline"},
@@ -76,22 +78,21 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 			t.Parallel()
 			s, held, release := heldStage(t, untilTold(c.saves))
 			s.cfg.Resume, s.cfg.SLA.TimeMax, s.cfg.Warn = c.resume, c.limit, []float64{}
-			signals := make(chan os.Signal, len(c.signals))
+			signals := make(chan os.Signal)
 			ended := make(chan Result, 1)
-			ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
-			defer cancel()
-			go func() { ended <- s.agent().Run(ctx, s.cfg, signals) }()
+			go func() { ended <- s.agent().Run(t.Context(), s.cfg, signals) }()
 			await(t, "the loop to be held", held)
+			job := s.started()[0]
 			for i, sig := range c.signals {
 				if i > 0 && !c.together {
-					time.Sleep(sameSignal + 30*time.Millisecond)
+					await(t, "the answer to the first signal", job.asked)
+					s.clock.advance(sameSignal)
 				}
 				signals <- sig
 			}
 			if c.limit > 0 {
 				s.clock.advance(c.limit - 500*time.Millisecond) // within the reserve: time to save
 			}
-			job := s.started()[0]
 			if c.asks > 0 {
 				await(t, "the job to be asked to save", job.asked)
 			}
@@ -111,6 +112,29 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 				t.Errorf("asked to save %d times and stopped %d times, want %d and %d", asks, stops, c.asks, c.stops)
 			}
 		})
+	}
+}
+
+// Of two signals, the second of which another system repeats, none kills, also while the loop is held.
+func TestRepeatedSignalOfASystem(t *testing.T) {
+	for _, c := range []struct{ harmless, kills bool }{{true, false}, {false, true}} {
+		s := newStage(t, func(a *actor) launch.Exit { <-a.stopped; return a.leave() })
+		w := newWatchdog(s.clock, time.Minute)
+		w.harmless = func(os.Signal) bool { return c.harmless }
+		job, err := s.Start(t.Context(), launch.Command{RunDir: s.cfg.Dir, Env: []string{"OPTIMIZER_LOG=" + filepath.Join(s.cfg.Dir, "log.csv")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.guard(job, func() (stopMethod, error) { return bySignal, job.Checkpoint() }, math.MaxInt64, 0)
+		w.receive(syscall.SIGTERM)
+		s.clock.advance(sameSignal)
+		w.receive(syscall.SIGTERM)
+		do, _ := w.due()
+		do()
+		if w.killed != c.kills || (w.asked.method == bySignal) == c.kills {
+			t.Errorf("harmless %t: killed %t after %+v", c.harmless, w.killed, w.asked)
+		}
+		w.kill()
 	}
 }
 

@@ -30,14 +30,8 @@ func loadingJob(total int, own int, pace func(workers int) (seconds, waited floa
 			}
 			seconds, waited := pace(workers)
 			stepping, waiting = stepping+seconds, waiting+waited
-			_, ticks := a.stage.seen()
-			a.epoch++
-			a.stage.clock.advance(at(seconds))
-			a.report(map[string]any{"event": "progress", "training": 1, "step": a.epoch, "total_steps": total, "step_seconds": seconds,
-				"threads": 1, "workers": workers, "stepping": stepping, "waiting": waiting})
-			if !a.stage.wait(fmt.Sprintf("step %d", a.epoch), func(st Status, n int) bool {
-				return a.mustGo() || st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20
-			}) || a.mustGo() {
+			if !a.progress(seconds, map[string]any{"step": a.epoch + 1, "total_steps": total, "step_seconds": seconds,
+				"threads": 1, "workers": workers, "stepping": stepping, "waiting": waiting}) {
 				return a.leave()
 			}
 		}

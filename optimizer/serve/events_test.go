@@ -223,7 +223,7 @@ func TestThousandReaders(t *testing.T) {
 	if n := rows.Load(); n != 3*readers {
 		t.Errorf("%d rows arrived, want %d", n, 3*readers)
 	}
-	for range 200 { // the follower ends with its last reader
+	for range 2400 { // the follower ends with its last reader
 		s.serve.hub.mu.Lock()
 		left := len(s.serve.hub.followers)
 		s.serve.hub.mu.Unlock()

@@ -77,7 +77,7 @@ func TestIndexFollows(t *testing.T) {
 	}
 	until := func(what, query, want string) {
 		t.Helper()
-		for range 200 {
+		for range 2400 {
 			if strings.Contains(count(query), want) {
 				return
 			}

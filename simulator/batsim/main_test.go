@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patient is the timeout in tests in which the peer responds.
-const patient = 20 * time.Second
+const patient = 2 * time.Minute
 
 // served is the result of a decision process.
 type served struct {

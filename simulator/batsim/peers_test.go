@@ -289,7 +289,7 @@ func TestStrangeSchedulers(t *testing.T) {
 					conn.Close()
 				}
 			}()
-			_, err = Simulate(short(t, patient), "tcp://"+listener.Addr().String(), smallTree(), delays(1), SimulateOptions{Conversation: Conversation{Idle: 300 * time.Millisecond}})
+			_, err = Simulate(short(t, patient), "tcp://"+listener.Addr().String(), smallTree(), delays(1), SimulateOptions{Conversation: Conversation{Idle: time.Second}})
 			listener.Close()
 			<-done
 			if !errors.Is(err, errPeer) || !strings.Contains(err.Error(), c.want) {
@@ -304,7 +304,7 @@ func TestStrangeSimulators(t *testing.T) {
 	for name, c := range strange {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			endpoint, end := serve(t, ServeOptions{Conversation: Conversation{Idle: 300 * time.Millisecond}})
+			endpoint, end := serve(t, ServeOptions{Conversation: Conversation{Idle: time.Second}})
 			conn, err := net.Dial("tcp", strings.TrimPrefix(endpoint, "tcp://"))
 			if err != nil {
 				t.Fatal(err)

@@ -267,13 +267,13 @@ func site(t *testing.T, c *cluster) *Launcher {
 	}
 	return &Launcher{Engine: c, Self: []string{self, asNode}, Inherited: os.Environ(), Notice: 10 * time.Second,
 		Place: func(a resources.Allocation) engine.Place { return engine.Place{CPUs: a.CPUs} },
-		times: times{poll: 20 * time.Millisecond, beat: 50 * time.Millisecond, ask: 100 * time.Millisecond, stale: 3 * time.Second, final: 5 * time.Second}}
+		times: times{poll: 20 * time.Millisecond, beat: 50 * time.Millisecond, ask: 100 * time.Millisecond, stale: 3 * time.Second, final: 20 * time.Second}}
 }
 
 // shell returns the command of a job written in sh.
 func shell(t *testing.T, text string) launch.Command {
 	dir := t.TempDir()
-	return launch.Command{Args: []string{"/bin/sh", "-c", text}, Dir: dir, RunDir: filepath.Join(dir, "run"), Env: os.Environ(), Grace: 5 * time.Second,
+	return launch.Command{Args: []string{"/bin/sh", "-c", text}, Dir: dir, RunDir: filepath.Join(dir, "run"), Env: os.Environ(), Grace: testPatience,
 		Allocation: resources.Allocation{CPUs: 1}, Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 1}}}
 }
 
@@ -368,15 +368,15 @@ func TestClocksApart(t *testing.T) {
 			eng.run()
 			await(t, "the start", j.Started())
 			after := time.Now()
-			if since := j.HeldSince(); since.Before(before.Add(-time.Second)) || since.After(after.Add(time.Second)) && c.engine <= 0 {
+			if since := j.HeldSince(); since.Before(before.Add(-time.Minute)) || since.After(after.Add(time.Minute)) && c.engine <= 0 {
 				t.Errorf("held since %v, the job started between %v and %v", since, before, after)
 			}
 			for until := time.Now().Add(testPatience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-				if s := j.Sample(); time.Since(s.At).Abs() < 10*time.Second && s.Tree.MemoryGiB > 0 {
+				if s := j.Sample(); time.Since(s.At).Abs() < time.Minute && s.Tree.MemoryGiB > 0 {
 					break
 				}
 			}
-			if s := j.Sample(); time.Since(s.At).Abs() > 10*time.Second {
+			if s := j.Sample(); time.Since(s.At).Abs() > time.Minute {
 				t.Errorf("sample of %v, it is %v", s.At, time.Now())
 			}
 			if err := os.WriteFile(filepath.Join(command.Dir, "go"), nil, 0o600); err != nil {
@@ -682,16 +682,18 @@ func TestLimitWithoutAgent(t *testing.T) {
 			c, command := newCluster(t), shell(t, saver)
 			set(&command)
 			j := start(t, site(t, c), command)
-			await(t, "the start", j.Started())
-			awaitFile(t, filepath.Join(command.Dir, "ready"))
 			if name == "moved" {
+				await(t, "the start", j.Started())
+				awaitFile(t, filepath.Join(command.Dir, "ready"))
 				if err := j.SetStopAfter(time.Second); err != nil {
 					t.Fatal(err)
 				}
 			}
 			j.Close()
 			await(t, "the end of the batch job", c.job("1").over)
-			awaitFile(t, filepath.Join(command.Dir, "saved"))
+			if name == "moved" { // the limits of the others may be reached before the job can save
+				awaitFile(t, filepath.Join(command.Dir, "saved"))
+			}
 		})
 	}
 }

@@ -30,7 +30,7 @@ func (c *cluster) submitted() int {
 
 // until is a training that ends when a file appears, and ignores the other one.
 func until(t *testing.T, code string) (launch.Command, func()) {
-	c := shell(t, `echo x > started; trap 'echo x > saved; exit 75' USR1; until [ -e go ]; do sleep 0.05; done; exit `+code)
+	c := shell(t, `trap 'echo x > saved; exit 75' USR1; echo x > started; until [ -e go ]; do sleep 0.05; done; exit `+code)
 	c.RunDir += "-" + filepath.Base(c.Dir) // the name of the run
 	return c, func() {
 		if err := os.WriteFile(filepath.Join(c.Dir, "go"), []byte("x"), 0o600); err != nil {
