@@ -118,7 +118,7 @@ func clock() run.Clock {
 // listen subscribes to the signals that stop a run and returns a function that ends the subscription.
 func listen() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores the hang-up signal; keep it ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}

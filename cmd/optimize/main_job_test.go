@@ -201,19 +201,22 @@ func rows(dir string) int {
 	return strings.Count(string(data), "\n") - 1
 }
 
-// TestInterruptOnceSavesTwiceKills checks that the first Ctrl-C saves a checkpoint and the second kills the job.
+// TestInterruptOnceSavesTwiceKills checks that the first Ctrl-C saves a checkpoint, and that the second one and Ctrl-\ kill
+// the job.
 func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 	t.Parallel()
 	needPython(t)
+	deaf := strings.Replace(counting, "if leave:", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    if False:", 1)
 	for name, c := range map[string]struct {
 		signals []os.Signal
 		script  string
 		detail  string
 		code    run.Code
 	}{
+		"quit":  {[]os.Signal{syscall.SIGQUIT}, deaf, "SIGKILL", run.CodeInterrupt},
 		"once":  {[]os.Signal{syscall.SIGINT}, counting, "checkpoint saved", run.CodeInterrupt},
 		"term":  {[]os.Signal{syscall.SIGTERM}, counting, "checkpoint saved", run.CodeTerminated},
-		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, strings.Replace(counting, "if leave:", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    if False:", 1), "SIGKILL", run.CodeInterrupt},
+		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, deaf, "SIGKILL", run.CodeInterrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -236,6 +239,24 @@ func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 				t.Errorf("exit %d, state %s, %+v: want %d, stopped by the user, %q\n%s", code, rec.State, rec.Exit, c.code, c.detail, errs)
 			}
 		})
+	}
+}
+
+// TestQuitOfARealAgent checks that a process of the program subscribes to SIGQUIT, by which the runtime would otherwise end
+// it with a dump of its goroutines, and that no process of its job remains.
+func TestQuitOfARealAgent(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	agent := w.agent("--train", w.write("count.py", counting), "--epochs", "600", "--quiet")
+	dir := w.latest("running", func(dir string, rec *journal.Record) bool { return rows(dir) >= 3 })
+	if err := agent.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	rec, err := journal.ReadRecord(dir)
+	if code := agent.ProcessState.ExitCode(); code != int(run.CodeInterrupt) || err != nil || rec.State != journal.Stopped || launch.Living(dir) {
+		t.Errorf("exit %d, %+v (%v), job alive %v: want %d, stopped and no job", code, rec, err, launch.Living(dir), run.CodeInterrupt)
 	}
 }
 

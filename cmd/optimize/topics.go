@@ -53,7 +53,7 @@ func exitCodes() string {
 		{run.CodeDone, "done; all SLA targets met"}, {run.CodeOurs, "internal error"}, {run.CodeUsage, "error in the command line or the configuration"},
 		{run.CodeMissed, "done; an SLA target was missed"}, {run.CodeGuard, "stopped by the guard at the deadline or the budget"},
 		{run.CodeTraining, "the training failed; its own exit code or signal is in the report"}, {run.CodeInfeasible, "infeasible: refused before the start"},
-		{run.CodeTryAgain, "stopped with its Slurm job, to be resumed"}, {run.CodeInterrupt, "stopped by the user (Ctrl-C)"}, {run.CodeTerminated, "stopped by the user (SIGTERM)"},
+		{run.CodeTryAgain, "stopped with its Slurm job, to be resumed"}, {run.CodeInterrupt, `stopped by the user (Ctrl-C, Ctrl-\)`}, {run.CodeTerminated, "stopped by the user (SIGTERM)"},
 	} {
 		fmt.Fprintf(&b, "  %d: %s\n", c.code, c.text)
 	}

@@ -45,6 +45,7 @@ func TestWrongInputs(t *testing.T) {
 		"--train t.py ":                             {want: `OPTIMIZE_SLA_TIME_MAX "abc": want a duration`, without: "deadline 0", environ: "OPTIMIZE_SLA_TIME_MAX=abc"},
 		" --train t.py":                             {want: "unknown variable OPTIMIZE_SLA_TIME_MX: nearest known is OPTIMIZE_SLA_TIME_MAX", environ: "OPTIMIZE_SLA_TIME_MX=5"},
 		"--train t.py --budget -1":                  {want: "give an amount in USD above 0"},
+		"--train t.py --cpu-hour 3600":              {want: "cpu_hour 3600 USD/h is not plausible"},
 		"--train t.py --deadline 0":                 {want: "deadline 0: it has already passed"},
 		"--train t.py --prefer speed":               {want: "want time, cost, resource, balanced or weights"},
 		"--train t.py --prefer time=.5,cots=.5":     {want: `no objective named "cots"`},

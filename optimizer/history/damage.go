@@ -25,6 +25,7 @@ const (
 	codeReadOnly   = 8
 	codeCorrupt    = 11
 	codeCantOpen   = 14
+	codeConstraint = 19
 	codeNotADB     = 26
 )
 
@@ -81,11 +82,14 @@ func (db *DB) rebuild(ctx context.Context, why error) error {
 	return err
 }
 
-// verify reads all rows and checks their checksums.
+// verify reads all rows, checks their checksums, and compares the indices with the tables.
 func (db *DB) verify(ctx context.Context) error {
 	err := each(ctx, db.sql, "SELECT rowid, "+entryNames+" FROM entries", nil, func(_ int64, _ Entry, err error) error { return err })
 	if err == nil {
 		_, err = seenRuns(ctx, db.sql)
+	}
+	if err == nil {
+		err = checkPages(ctx, db.sql, "integrity_check")
 	}
 	return err
 }

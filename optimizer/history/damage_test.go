@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"trainopt/optimizer/journal"
 )
@@ -149,6 +150,17 @@ func TestFlippedBytes(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("byte %d: %v without a note, want %v", at, got, want)
 			}
+		}
+		for i := range entries { // a damaged index is noticed by a write only
+			entries[i].At = entries[i].At.Add(time.Second)
+			entries[i].Job.Model += "x"
+		}
+		if err := db.Put(entries...); err != nil {
+			t.Errorf("byte %d: %v", at, err)
+		}
+		entries = all(t, db, Filter{})
+		for i := range entries {
+			entries[i].Job.Model = strings.TrimSuffix(entries[i].Job.Model, "x")
 		}
 		lost += len(want) - len(got)
 		for _, e := range entries {

@@ -196,7 +196,8 @@ type messageError struct {
 func (s messageError) Error() string { return s.text }
 func (s messageError) Unwrap() error { return s.err }
 
-// do runs work under the mutex. If work reports damage, do rebuilds the database and runs work once more.
+// withRepair runs work under the mutex. If work reports damage, or a violated constraint, which a damaged index causes
+// too, withRepair rebuilds a damaged database and runs work once more.
 func (db *DB) withRepair(ctx context.Context, what string, work func() error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -204,7 +205,7 @@ func (db *DB) withRepair(ctx context.Context, what string, work func() error) er
 		return fmt.Errorf("%s runs database %s: it is closed", what, db.path)
 	}
 	err := work()
-	if isCorrupt(err) {
+	if isCorrupt(err) || sqliteCode(err) == codeConstraint {
 		if err = db.rebuild(ctx, err); err == nil {
 			err = work()
 		}

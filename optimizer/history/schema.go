@@ -101,6 +101,16 @@ func formatOf(ctx context.Context, q querier) (format int, err error) {
 	return format, err
 }
 
+// checkPages runs a check of SQLite: quick_check, or integrity_check, which also compares the indices with the tables.
+func checkPages(ctx context.Context, q querier, check string) error {
+	var found string
+	err := q.QueryRowContext(ctx, "PRAGMA "+check+"(1)").Scan(&found)
+	if err == nil && found != "ok" {
+		err = corruptionError(strings.ReplaceAll(found, "\n", ": "))
+	}
+	return err
+}
+
 // checkSchema returns nil if a file is a usable runs database or empty, else a *journal.NewerError, a damage, or an
 // error that names a database of another program. It compares tables and columns with those of the format and runs
 // SQLite's quick_check.
@@ -117,12 +127,8 @@ func checkSchema(ctx context.Context, db *sql.DB, path string, steps []migration
 	if format > len(steps) || format < 0 {
 		return &journal.NewerError{File: path, Version: format, Known: len(steps)}
 	}
-	var found string
-	if err := tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+	if err := checkPages(ctx, tx, "quick_check"); err != nil {
 		return err
-	}
-	if found != "ok" {
-		return corruptionError(strings.ReplaceAll(found, "\n", ": "))
 	}
 	tables, err := stringsOf(ctx, tx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
 	if err != nil {

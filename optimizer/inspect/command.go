@@ -143,7 +143,7 @@ func commandScore(ins Inspection) int {
 	if ins.Framework.Value != "" && ins.Framework.Value != "stdlib" {
 		n += 2
 	}
-	if ins.Epochs.Value != "" {
+	if ins.setsLength {
 		n++
 	}
 	return n
@@ -175,7 +175,7 @@ func (ins *Inspection) override(args []string) {
 		case batchName.MatchString(key) || key == "b":
 			set(&ins.BatchSize, n)
 		case epochName.MatchString(key):
-			set(&ins.Epochs, n)
+			ins.setsLength = ins.setsLength || n != ""
 		case modelSetting[key] || key == "a":
 			set(&ins.Model, modelFamilies.match(value))
 		case datasetSetting[key]:

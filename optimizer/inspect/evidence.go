@@ -43,7 +43,7 @@ func (s *script) useOf(o *option) optionUse {
 		}
 		at := s.mention(o, st.tokens, aliases[st.scope])
 		if at < 0 {
-			if best.use == unused && s.passesAll(st) {
+			if best.use == unused && s.passesAll(i) {
 				best = optionUse{use: passed, line: st.line}
 			}
 			continue
@@ -230,9 +230,15 @@ func (s *script) usesProgressOf(i int) bool {
 	return false
 }
 
-// passesAll reports whether a statement passes all options to code outside the script: train(args), Trainer(**vars(args)).
-func (s *script) passesAll(st *statement) bool {
-	t := st.tokens
+// passesAll reports whether statement i passes all options to code outside the script: train(args), Trainer(**vars(args)).
+func (s *script) passesAll(i int) bool {
+	if _, known := s.passing[i]; !known {
+		s.passing[i] = s.passesOptions(s.statements[i].tokens)
+	}
+	return s.passing[i]
+}
+
+func (s *script) passesOptions(t []token) bool {
 	match := brackets(t)
 	for k := 0; k+1 < len(t); k++ {
 		if t[k].kind != name || keywords[t[k].s] || t[k+1].s != "(" || s.defined(t[k].s) >= 0 || unread[t[k].s] {
@@ -250,14 +256,17 @@ func (s *script) passesAll(st *statement) bool {
 
 // parsed reports whether a variable holds the parsed options.
 func (s *script) parsed(variable string) bool {
-	for _, a := range s.assignments {
-		if a.how == assigned && a.target == variable && slices.ContainsFunc(a.value, func(t token) bool {
-			return t.kind == name && (strings.HasPrefix(t.s, "parse_") || t.s == "cli" || s.parses(t.s))
-		}) {
-			return true
+	if s.holders == nil {
+		s.holders = map[string]bool{}
+		for _, a := range s.assignments {
+			if a.how == assigned && !s.holders[a.target] && slices.ContainsFunc(a.value, func(t token) bool {
+				return t.kind == name && (strings.HasPrefix(t.s, "parse_") || t.s == "cli" || s.parses(t.s))
+			}) {
+				s.holders[a.target] = true
+			}
 		}
 	}
-	return false
+	return s.holders[variable]
 }
 
 // parses reports whether a function of the script parses the command line.
@@ -274,6 +283,9 @@ func (s *script) parses(function string) bool {
 	return false
 }
 
+// maxOptions is the number of options whose use is followed through the script.
+const maxOptions = 300
+
 // resumeKnob returns the option by which the script resumes: one whose value leads to a checkpoint being loaded, or
 // one with a common name (optionNames) whose value leaves the script. An option with such a name of which neither holds
 // is a note.
@@ -282,7 +294,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	var found optionUse
 	rank := 0
 	note := ""
-	for i := range s.options {
+	for i := range s.options[:min(len(s.options), maxOptions)] {
 		o := &s.options[i]
 		if len(o.flags) == 0 {
 			continue

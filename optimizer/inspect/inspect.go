@@ -107,8 +107,8 @@ func inspectPython(data []byte) Inspection {
 	ins.Dataset = s.dataset()
 	ins.GPU = s.gpu(ins.Framework.Value)
 	ins.MultiGPU = s.multiGPU()
-	ins.BatchSize = s.setting(batchName, "OPTIMIZER_BATCH_SIZE")
-	ins.Epochs = s.setting(epochName, "OPTIMIZER_EPOCHS")
+	ins.BatchSize = s.batchSize()
+	ins.setsLength = len(s.lengths()) > 0
 	ins.Entry = s.entry()
 	ins.Log = s.logFile()
 	ins.Replay = s.replay()

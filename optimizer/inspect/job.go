@@ -18,7 +18,6 @@ type Inspection struct {
 	Dataset   Finding
 	GPU       Finding // "yes" when the script uses an accelerator
 	BatchSize Finding // default value found
-	Epochs    Finding
 	Entry     Finding // training entry point: function name
 	// Resumable is "yes" when the script saves a checkpoint on a signal and resumes from it when restarted with the
 	// same command. Command.Resumption covers further ways.
@@ -48,4 +47,6 @@ type Inspection struct {
 	Likeness string
 	// Warnings describe irregularities ("not UTF-8 in line 7").
 	Warnings []string
+
+	setsLength bool // the script or its command sets the length of the training; ReadCommand returns it
 }

@@ -95,8 +95,7 @@ func (c *Command) Lengths() []length {
 	}
 	all := c.lengthsStated()
 	if c.source != nil {
-		all = append(all, c.source.lengthsDeclared()...)
-		all = append(all, c.source.lengthsInferred()...)
+		all = append(all, c.source.lengths()...)
 	}
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
@@ -156,6 +155,9 @@ func (c *Command) lengthsStated() []lengthClue {
 	}
 	return out
 }
+
+// lengths returns the settings in the script, most certain source first.
+func (s *script) lengths() []lengthClue { return append(s.lengthsDeclared(), s.lengthsInferred()...) }
 
 // lengthsDeclared returns the defaults of the script's options.
 func (s *script) lengthsDeclared() []lengthClue {
@@ -222,8 +224,14 @@ func (s *script) lengthsInferred() []lengthClue {
 	return out
 }
 
+// callLengths returns the keywords of a call that set the length of the training, and the default of the environment
+// variable OPTIMIZER_EPOCHS in os.environ.get("OPTIMIZER_EPOCHS", 10).
 func (s *script) callLengths(c *call) []lengthClue {
 	var out []lengthClue
+	if v, ok := s.literal(c.after("OPTIMIZER_EPOCHS")); ok {
+		return []lengthClue{{name: "epochs", unit: unitEpoch, value: v, confidence: lengthInferred, weight: byAssign - 1,
+			source: fmt.Sprintf("default of OPTIMIZER_EPOCHS in line %d", c.line)}}
+	}
 	training := trainers.MatchString(c.full) || boosters.MatchString(c.full)
 	weight := byOption
 	if !training {
@@ -255,7 +263,7 @@ func (s *script) loopLengths() []lengthClue {
 	for i := range s.statements {
 		st := &s.statements[i]
 		t := st.tokens
-		if len(t) < 6 || t[0].s != "for" || t[1].kind != name || evalWord.MatchString(st.scope) || s.inLoop(i) {
+		if len(t) < 6 || t[0].s != "for" || t[1].kind != name || st.looped || evalWord.MatchString(st.scope) {
 			continue
 		}
 		unit := ""
@@ -320,51 +328,10 @@ func referred(t []token) string {
 	return ""
 }
 
-// inLoop reports whether statement i is inside a loop of the same function.
-func (s *script) inLoop(i int) bool {
-	return s.under(i, func(t []token) bool { return t[0].s == "for" || t[0].s == "while" })
-}
-
-// conditional reports whether the statement of a line runs in some cases only: a branch for tests, for one data set. The
-// main part of a module is not such a branch.
+// conditional reports whether the statement of a line runs in some cases only.
 func (s *script) conditional(line int) bool {
-	branch := func(t []token) bool {
-		return slices.Contains([]string{"if", "elif", "else", "except", "case"}, t[0].s) && (len(t) < 2 || t[1].s != "__name__")
-	}
 	after, _ := slices.BinarySearchFunc(s.statements, line+1, func(st statement, line int) int { return cmp.Compare(st.line, line) })
-	for i := after - 1; i >= 0 && s.statements[i].line == s.statements[after-1].line; i-- { // if debug: epochs = 1
-		if branch(s.statements[i].tokens) || s.under(i, branch) {
-			return true
-		}
-	}
-	return false
-}
-
-// under reports whether a statement that encloses statement i within the same function is one of those that match.
-func (s *script) under(i int, match func([]token) bool) bool {
-	depth := s.indentOf(s.statements[i].line)
-	for k := i - 1; k >= 0 && depth > 0; k-- {
-		st := &s.statements[k]
-		if st.scope != s.statements[i].scope {
-			return false
-		}
-		if d := s.indentOf(st.line); d < depth {
-			if match(st.tokens) {
-				return true
-			}
-			depth = d
-		}
-	}
-	return false
-}
-
-// indentOf returns the number of leading white-space characters of a source line.
-func (s *script) indentOf(line int) int {
-	if line < 1 || line > len(s.lines) {
-		return 0
-	}
-	l := s.lines[line-1]
-	return len(l) - len(strings.TrimLeft(l, " \t"))
+	return after > 0 && s.statements[after-1].branched
 }
 
 // lengthAssumed returns the framework's default length.

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const commandsDir = "testdata/commands"
@@ -130,6 +134,56 @@ func TestLengthOfEnvironment(t *testing.T) {
 	}
 }
 
+// TestLengthOfScripts checks the number of epochs found in the corpus and in single constructs.
+func TestLengthOfScripts(t *testing.T) {
+	for file, want := range map[string]string{
+		"bert_says_resnet.py": "3 line 13",
+		"imagenet_ddp.py":     "90 line 12",
+		"keras_mnist.py":      "7 line 9",
+		"lightning_vit.py":    "20 line 25",
+		"hf_trainer.py":       "2 line 5",
+		"sklearn_iris.py":     "",
+		"jax_gpt.py":          "4 line 16",
+		"cpu_lstm.py":         "5 line 6",
+		"resnet_cifar.py":     "12 line 4",
+		"crlf_tabs.py":        "6 line 3",
+		"run.sh":              "14",
+	} {
+		program := "python3"
+		if strings.HasSuffix(file, ".sh") {
+			program = "bash"
+		}
+		got := ""
+		for _, l := range ReadCommand([]string{program, filepath.Join("testdata", file)}, "").Lengths() {
+			if l.Unit == unitEpoch {
+				got = fmt.Sprint(l.Units)
+				if _, line, ok := strings.Cut(l.Source, " in line "); ok {
+					got += " line " + line
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", file, got, want)
+		}
+	}
+	for src, want := range map[string]float64{
+		"for epoch in range(1, 31):\n  pass":                         30,
+		"for ep in tqdm(range(15)):\n  pass":                         15,
+		"flags.DEFINE_integer('epochs', 33, 'how many')":             33,
+		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":  100,
+		"epoch = 1\nstate = {'epoch': 1}":                            0,
+		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))": 21,
+	} {
+		have := 0.0
+		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) > 0 && l[0].Unit == unitEpoch {
+			have = l[0].Units
+		}
+		if have != want {
+			t.Errorf("%q: %g epochs, want %g", src, have, want)
+		}
+	}
+}
+
 // TestLengthSource checks the description of the source.
 func TestLengthSource(t *testing.T) {
 	for command, want := range map[string]string{
@@ -215,5 +269,74 @@ func TestLocalRanks(t *testing.T) {
 	}
 	if got := localRanks(strings.Fields("torchrun --nproc_per_node=auto t.py"), 0, 8); got != 8 {
 		t.Errorf("auto without a GPU: %d, want one for each CPU", got)
+	}
+}
+
+// hostile are repeated parts of scripts on which a search back through the script, from each of its statements, would be
+// quadratic: in its size, or in the size of its beginning.
+var hostile = map[string]struct{ begin, part string }{
+	"one branch":         {"if a:\n", " epochs = 1\n"},
+	"many branches":      {"", "if a:\n  epochs = 3\nfit(epochs=epochs)\n"},
+	"many references":    {"epochs = 3\n", "fit(epochs=epochs)\n"},
+	"one line":           {"", "epochs=1;"},
+	"calls on one line":  {"", "fit(epochs=1);"},
+	"loops":              {"def f():\n", "  for epoch in range(3): x\n"},
+	"long indentation":   {strings.Repeat(" ", 1<<17), "epochs=1;"},
+	"long scopes":        {"class " + strings.Repeat("A", 1<<17) + ":\n def " + strings.Repeat("B", 1<<17) + "():\n", "  epochs = 1\n"},
+	"heads without body": {"", "def f():\n"},
+	"conditions":         {"p.add_argument('--x')\n", "if os.path.exists(args.x): x\n"},
+	"options":            {"", "p.add_argument('--resume')\nf(args.resume)\n"},
+}
+
+// TestLongScripts checks that reading a script of a megabyte is not quadratic. It measures the processor time of its
+// own thread: about a second, against minutes.
+func TestLongScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds of parsing")
+	}
+	for name, h := range hostile {
+		t.Run(name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			source := h.begin + strings.Repeat(h.part, (1<<20)/len(h.part))
+			from := threadTime(t)
+			readSource(source)
+			if took := threadTime(t) - from; took > 20*time.Second {
+				t.Errorf("took %v of processor time", took)
+			} else {
+				t.Log(took)
+			}
+		})
+	}
+}
+
+// readSource derives from a script all that a run does.
+func readSource(source string) {
+	inspectPython([]byte(source))
+	c := &Command{source: parse(source)}
+	c.Lengths()
+	c.Resumption(c.Mapping(nil))
+}
+
+func threadTime(t *testing.T) time.Duration {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &r); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano())
+}
+
+// BenchmarkLongScripts measures the time per byte of hostile scripts of two sizes, which is the same if it is linear.
+func BenchmarkLongScripts(b *testing.B) {
+	for name, h := range hostile {
+		for _, size := range []int{1 << 16, 1 << 20} {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				source := h.begin + strings.Repeat(h.part, size/len(h.part))
+				b.SetBytes(int64(len(source)))
+				for b.Loop() {
+					readSource(source)
+				}
+			})
+		}
 	}
 }

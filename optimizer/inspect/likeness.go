@@ -37,7 +37,7 @@ func (s *script) likeness() string {
 		if text == "" {
 			continue
 		}
-		text = itoa(s.indentOf(s.statements[i].line)) + " " + text // the indentation distinguishes statements inside loops
+		text = itoa(s.statements[i].indent) + " " + text // the indentation distinguishes statements inside loops
 		whole.Write([]byte(text + "\n"))
 		h := fnv.New64a()
 		h.Write([]byte(text))

@@ -135,13 +135,10 @@ func (s *script) value(dottedName string) []token {
 	return nil
 }
 
-// certain is value without the assignments of branches: it returns the last one that takes effect in every case.
-func (s *script) certain(dottedName string) []token {
-	i, ok := s.assigned[dottedName]
-	for ; ok && i >= 0; i-- {
-		if a := &s.assignments[i]; a.how == assigned && a.target == dottedName && !s.conditional(a.line) {
-			return a.value
-		}
+// certainValue is value without the assignments of branches: it returns the last one that takes effect in every case.
+func (s *script) certainValue(dottedName string) []token {
+	if i, ok := s.certain[dottedName]; ok {
+		return s.assignments[i].value
 	}
 	return s.defaults[last(dottedName)]
 }
@@ -149,10 +146,13 @@ func (s *script) certain(dottedName string) []token {
 // index builds the maps used by value.
 func (s *script) index() {
 	s.options = s.readOptions()
-	s.assigned, s.defaults = map[string]int{}, map[string][]token{}
+	s.assigned, s.certain, s.defaults = map[string]int{}, map[string]int{}, map[string][]token{}
 	for i, a := range s.assignments {
 		if a.how == assigned {
 			s.assigned[a.target] = i // the last one takes effect
+			if !s.conditional(a.line) {
+				s.certain[a.target] = i
+			}
 		} else if _, ok := s.defaults[a.target]; !ok {
 			s.defaults[a.target] = a.value
 		}

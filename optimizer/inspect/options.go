@@ -233,7 +233,7 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 	case len(value) == 1:
 		switch t := value[0]; {
 		case t.kind == name && !keywords[t.s]:
-			return s.literalAt(s.certain(t.s), depth-1)
+			return s.literalAt(s.certainValue(t.s), depth-1)
 		case t.kind == number, t.kind == name:
 			return t.s, true
 		default:
@@ -246,7 +246,7 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 		return v, true
 	}
 	if path, n := dotted(value, 0); path != "" && n == len(value) { // args.epochs
-		return s.literalAt(s.certain(path), depth-1)
+		return s.literalAt(s.certainValue(path), depth-1)
 	}
 	switch value[0].s {
 	case "int", "float", "str", "os", "getenv", "environ":

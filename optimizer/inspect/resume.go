@@ -170,17 +170,8 @@ func (s *script) testsExistence(t []token) bool {
 // tiedToArgument reports whether statement i or an enclosing condition depends on an option for resuming or on one
 // that is unset by default.
 func (s *script) tiedToArgument(i int) bool {
-	depth := s.indentOf(s.statements[i].line) + 1
-	for k := i; k >= 0; k-- {
+	for k := i; k >= 0; k = s.statements[k].parent {
 		st := &s.statements[k]
-		if st.scope != s.statements[i].scope {
-			break
-		}
-		d := s.indentOf(st.line)
-		if d >= depth {
-			continue
-		}
-		depth = d
 		if f := st.tokens[0].s; f != "if" && f != "elif" {
 			continue
 		}
@@ -225,9 +216,9 @@ func (s *script) unsetOption(n string) bool {
 
 // blockEnd returns the index after the last statement of the block that statement i opens.
 func (s *script) blockEnd(i int) int {
-	depth := s.indentOf(s.statements[i].line)
+	depth := s.statements[i].indent
 	k := i + 1
-	for k < len(s.statements) && k-i < maxBlockLines && (s.indentOf(s.statements[k].line) > depth || s.statements[k].line == s.statements[i].line) {
+	for k < len(s.statements) && k-i < maxBlockLines && (s.statements[k].indent > depth || s.statements[k].line == s.statements[i].line) {
 		k++
 	}
 	return k
@@ -235,9 +226,9 @@ func (s *script) blockEnd(i int) int {
 
 // tryOf returns the index of the first statement in the try block of the except statement i; -1 without one.
 func (s *script) tryOf(i int) int {
-	depth := s.indentOf(s.statements[i].line)
+	depth := s.statements[i].indent
 	for k := i - 1; k >= 0 && i-k < maxBlockLines; k-- {
-		if d := s.indentOf(s.statements[k].line); d == depth && s.statements[k].tokens[0].s == "try" {
+		if d := s.statements[k].indent; d == depth && s.statements[k].tokens[0].s == "try" {
 			return k + 1
 		} else if d < depth {
 			break
@@ -274,10 +265,8 @@ func (s *script) restores(from, to, depth int) bool {
 
 // defined returns the index of the statement that defines a function; -1 without one.
 func (s *script) defined(function string) int {
-	for k := range s.statements {
-		if t := s.statements[k].tokens; len(t) < maxExpression && (t[0].s == "def" || t[0].s == "async") && definedName(t) == function {
-			return k
-		}
+	if k, ok := s.functions[function]; ok {
+		return k
 	}
 	return -1
 }

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -23,11 +22,10 @@ const (
 	byEvalCall = 1.0 // an argument of a test or validation loader
 )
 
-// setting finds the default of a number such as the batch size. The default of the given environment variable
-// (int(os.environ.get("OPTIMIZER_EPOCHS", 10))) counts nearly as much as an assignment. Options, assignments,
-// parameters, dictionary entries, keywords and, for epochs, loops are clues; those of an evaluation have the least
-// weight.
-func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
+// batchSize finds the default of the batch size. The default of the environment variable OPTIMIZER_BATCH_SIZE
+// (int(os.environ.get("OPTIMIZER_BATCH_SIZE", 10))) counts nearly as much as an assignment. Options, assignments,
+// parameters, dictionary entries and keywords are clues; those of an evaluation have the least weight.
+func (s *script) batchSize() Finding {
 	var clues []clue
 	add := func(tokens []token, weight float64, line int) {
 		if len(tokens) > maxExpression {
@@ -39,7 +37,7 @@ func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
 	}
 	for _, o := range s.options {
 		for _, n := range o.names {
-			if wanted.MatchString(n) {
+			if batchName.MatchString(n) {
 				add(o.value, byOption, o.line)
 				break
 			}
@@ -47,7 +45,7 @@ func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
 	}
 	for i := range s.assignments {
 		a := &s.assignments[i]
-		if !wanted.MatchString(last(a.target)) && !wanted.MatchString(subscript(a.target)) {
+		if !batchName.MatchString(last(a.target)) && !batchName.MatchString(subscript(a.target)) {
 			continue
 		}
 		weight := byAssign
@@ -68,20 +66,17 @@ func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
 			continue
 		}
 		for _, a := range c.args {
-			if a.key != "" && wanted.MatchString(a.key) {
+			if a.key != "" && batchName.MatchString(a.key) {
 				weight := byKeyword
 				if s.forEvaluation(c) {
 					weight = byEvalCall
 				}
 				add(a.tokens, weight, c.line)
 			}
-			if mentions(a.tokens, variable) {
-				add(c.after(variable), byAssign-1, c.line)
+			if v, ok := onlyString(a.tokens); ok && v == "OPTIMIZER_BATCH_SIZE" {
+				add(c.after(v), byAssign-1, c.line)
 			}
 		}
-	}
-	if wanted == epochName {
-		clues = append(clues, s.epochLoops()...)
 	}
 	return s.heaviest(clues)
 }
@@ -105,18 +100,6 @@ func (c *call) after(variable string) []token {
 	return nil
 }
 
-func mentions(tokens []token, s string) bool {
-	if len(tokens) > maxExpression {
-		return false
-	}
-	for _, t := range tokens {
-		if t.kind == text && t.s == s {
-			return true
-		}
-	}
-	return false
-}
-
 // forEvaluation reports whether a call prepares or runs an evaluation, whose batch size is not that of the training.
 func (s *script) forEvaluation(c *call) bool {
 	if evalWord.MatchString(c.callee) || evalWord.MatchString(last(c.scope)) {
@@ -134,50 +117,4 @@ func (s *script) forEvaluation(c *call) bool {
 		}
 	}
 	return false
-}
-
-// epochLoops finds for epoch in range(10): and for epoch in tqdm(range(1, 11)):.
-func (s *script) epochLoops() []clue {
-	var clues []clue
-	for i := range s.statements {
-		t := s.statements[i].tokens
-		if len(t) < 6 || t[0].s != "for" || t[1].kind != name {
-			continue
-		}
-		if n := strings.Trim(strings.ToLower(t[1].s), "_"); !strings.HasPrefix(n, "ep") {
-			continue
-		}
-		for k := 2; k+2 < len(t); k++ {
-			if t[k].s != "range" || t[k+1].s != "(" {
-				continue
-			}
-			if n := rangeLength(arguments(t, brackets(t), k+1)); n > 0 {
-				clues = append(clues, clue{strconv.Itoa(n), byLoop, int(t[0].line)})
-			}
-			break
-		}
-	}
-	return clues
-}
-
-// rangeLength returns N of range(N) and b-a of range(a, b) with plain numbers, otherwise 0.
-func rangeLength(args []argument) int {
-	ends := []int{}
-	for _, a := range args {
-		if len(a.tokens) != 1 || a.tokens[0].kind != number {
-			return 0
-		}
-		n, err := strconv.Atoi(a.tokens[0].s)
-		if err != nil {
-			return 0
-		}
-		ends = append(ends, n)
-	}
-	switch len(ends) {
-	case 1:
-		return ends[0]
-	case 2:
-		return ends[1] - ends[0]
-	}
-	return 0
 }

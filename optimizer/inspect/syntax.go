@@ -1,6 +1,9 @@
 package inspect
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // statement is one simple statement, or the head of a compound one (up to its colon).
 type statement struct {
@@ -10,6 +13,11 @@ type statement struct {
 	// __name__ == "__main__".
 	scope  string
 	inMain bool
+	// indent is the number of leading white-space characters of its line. parent is the index of the statement whose block
+	// contains it within the same function, -1 without one.
+	indent, parent int
+	looped         bool // in a loop of its function
+	branched       bool // its line runs in some cases only: in a branch for tests, for one data set
 }
 
 // call is one call expression.
@@ -76,10 +84,17 @@ type script struct {
 	strings     []token // every string of the program except docstrings
 	names       map[string]int
 	options     []option
+	functions   map[string]int     // function → index of the statement that defines it
 	assigned    map[string]int     // target → index of its last assignment
+	certain     map[string]int     // target → index of its last assignment outside branches
 	defaults    map[string][]token // option, parameter or key → its default
 	aliases     map[string]string  // alias → path
 	matched     map[*vocabulary]map[string]string
+
+	// How the script uses its options: whether a variable holds the parsed ones, whether a statement passes all of them to
+	// code outside the script.
+	holders map[string]bool
+	passing map[int]bool
 }
 
 var keywords = map[string]bool{
@@ -98,8 +113,9 @@ var compound = map[string]bool{
 func parse(src string) *script {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
 	s := &script{lines: strings.Split(src, "\n"), names: map[string]int{}, aliases: map[string]string{},
-		matched: map[*vocabulary]map[string]string{}}
+		matched: map[*vocabulary]map[string]string{}, functions: map[string]int{}, passing: map[int]bool{}}
 	s.split(tokenize(src))
+	s.nest()
 	for i := range s.statements {
 		s.readImports(&s.statements[i])
 	}
@@ -115,12 +131,16 @@ func parse(src string) *script {
 	return s
 }
 
+// maxEvidence is the length, in bytes, of the beginning of a line that is looked at as evidence.
+const maxEvidence = 512
+
 // line returns source line n (from 1), with white space normalised, cut to 160 bytes.
 func (s *script) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
 	}
-	l := strings.Join(strings.Fields(s.lines[n-1]), " ")
+	l := s.lines[n-1]
+	l = strings.Join(strings.Fields(l[:min(len(l), maxEvidence)]), " ")
 	if len(l) > 160 {
 		l = strings.ToValidUTF8(l[:157], "") + "..."
 	}
@@ -132,49 +152,54 @@ func (s *script) found(value string, line int) Finding {
 	return Finding{Value: value, Line: line, Text: s.line(line)}
 }
 
+// maxScopeName is the length, in bytes, to which a name in a scope is cut, so that the scopes of a script stay short.
+const maxScopeName = 80
+
 // split divides the tokens into statements and sets the scope of each.
 func (s *script) split(tokens []token) {
 	type block struct {
-		name string
-		main bool
+		scope string
+		main  bool
 	}
 	var open []block // one per indentation level
 	var next block   // the block opened by the last head
+	outer := func() block {
+		if len(open) == 0 {
+			return block{}
+		}
+		return open[len(open)-1]
+	}
 	start, depth, lambdas := 0, 0, 0
 	flush := func(end int, head bool) {
 		if end <= start {
 			return
 		}
-		st := statement{tokens: tokens[start:end], line: int(tokens[start].line)}
-		var path []string
-		for _, b := range append(open, next) {
-			if b.name != "" {
-				path = append(path, b.name)
-			}
-			st.inMain = st.inMain || b.main
-		}
-		st.scope = strings.Join(path, ".")
-		s.statements = append(s.statements, st)
+		s.statements = append(s.statements, statement{tokens: tokens[start:end], line: int(tokens[start].line), scope: next.scope, inMain: next.main})
 		if head {
-			next = block{name: definedName(st.tokens), main: isMainTest(st.tokens)}
+			around, defined := outer(), definedName(tokens[start:end])
+			defined = defined[:min(len(defined), maxScopeName)]
+			if around.scope != "" && defined != "" {
+				defined = around.scope + "." + defined
+			}
+			next = block{cmp.Or(defined, around.scope), around.main || isMainTest(tokens[start:end])}
 		}
 	}
 	for i, t := range tokens {
 		switch {
 		case t.kind == indent:
 			open = append(open, next)
-			next, start = block{}, i+1
+			start = i + 1
 		case t.kind == dedent:
 			if len(open) > 0 {
 				open = open[:len(open)-1]
 			}
-			start = i + 1
+			next, start = outer(), i+1
 		case t.kind == newline || t.kind == endOfFile:
 			head := i > start && isHead(tokens[start:i])
 			if !head {
 				flush(i, false)
 				if i+1 < len(tokens) && tokens[i+1].kind != indent {
-					next = block{}
+					next = outer()
 				}
 			} else {
 				flush(i, true)
@@ -194,12 +219,52 @@ func (s *script) split(tokens []token) {
 			if lambdas > 0 {
 				lambdas--
 			} else if i+1 < len(tokens) && tokens[i+1].kind != newline { // the body follows on this line
-				next = block{}
+				next = outer()
 				flush(i, true)
 				start = i + 1
 			}
 		}
 	}
+}
+
+// nest finds the functions, and the blocks that contain each statement, in one pass with a stack of the open ones.
+func (s *script) nest() {
+	var open []int
+	for i := range s.statements {
+		st := &s.statements[i]
+		if t := st.tokens; len(t) < maxExpression && (t[0].s == "def" || t[0].s == "async") {
+			if _, ok := s.functions[definedName(t)]; !ok {
+				s.functions[definedName(t)] = i
+			}
+		}
+		if i > 0 && s.statements[i-1].line == st.line { // if debug: epochs = 1
+			st.indent, st.branched = s.statements[i-1].indent, s.statements[i-1].branched
+		} else {
+			l := s.lines[st.line-1]
+			st.indent = len(l) - len(strings.TrimLeft(l, " \t"))
+		}
+		for len(open) > 0 && s.statements[open[len(open)-1]].indent >= st.indent {
+			open = open[:len(open)-1]
+		}
+		st.parent = -1
+		if n := len(open); n > 0 && s.statements[open[n-1]].scope == st.scope {
+			st.parent = open[n-1]
+			p := &s.statements[st.parent]
+			st.looped = p.looped || p.tokens[0].s == "for" || p.tokens[0].s == "while"
+			st.branched = st.branched || p.branched
+		}
+		st.branched = st.branched || isBranch(st.tokens)
+		open = append(open, i)
+	}
+}
+
+// isBranch recognises the head of a block that runs in some cases only. The main part of a module is not one.
+func isBranch(t []token) bool {
+	switch t[0].s {
+	case "if", "elif", "else", "except", "case":
+		return len(t) < 2 || t[1].s != "__name__"
+	}
+	return false
 }
 
 func isHead(tokens []token) bool {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"trainopt/internal/regular"
 )
 
 // files contains the file operations of a save. Tests replace it to let any operation fail, or to cut the power
@@ -37,7 +39,10 @@ func (disk) Create(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-func (disk) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+// maxFile bounds the size of a record and of a state.
+const maxFile = 1 << 30
+
+func (disk) ReadFile(path string) ([]byte, error) { return regular.ReadFile(path, maxFile) }
 func (disk) Rename(from, to string) error         { return os.Rename(from, to) }
 func (disk) Remove(path string) error             { return os.Remove(path) }
 

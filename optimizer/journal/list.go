@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/launch"
 )
 
@@ -40,7 +41,7 @@ func ListRunning(stateDir string) ([]Entry, error) {
 	var buffer bytes.Buffer
 	word := []byte(strconv.Quote(string(Running)))
 	entries, err := list(stateDir, func(dir string) bool {
-		f, err := os.Open(filepath.Join(dir, RecordFile))
+		f, err := regular.Open(filepath.Join(dir, RecordFile), maxFile)
 		if err != nil {
 			return false
 		}

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"trainopt/resources"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/internal/regular"
+	"trainopt/resources"
 )
 
 // Holder is the agent that holds a run directory, or held it last.
@@ -143,7 +145,7 @@ func (r *Run) isBeingWritten() bool {
 
 // HolderOf returns the living agent that holds a run directory; nil if none does.
 func HolderOf(dir string) *Holder {
-	f, err := os.Open((&Run{dir: dir}).Path(lockFile))
+	f, err := regular.Open((&Run{dir: dir}).Path(lockFile), regular.Settings)
 	if err != nil {
 		return nil
 	}

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"trainopt/internal/regular"
 )
 
 func TestRunIDIsASafeSortableName(t *testing.T) {
@@ -122,6 +125,8 @@ func TestListShowsBrokenRunsWithTheReason(t *testing.T) {
 		"20260106-000000-other-000000": `{"hello": true}`,
 		"20260107-000000-types-000000": `{"schema": 1, "run_id": 5}`,
 		"20260108-000000-new-000000":   "ok",
+		"20260109-000000-pipe-000000":  "pipe",
+		"20260110-000000-zero-000000":  "endless",
 	}
 	for id, text := range content {
 		r, err := Create(state, id)
@@ -134,6 +139,11 @@ func TestListShowsBrokenRunsWithTheReason(t *testing.T) {
 		case "":
 		case "empty":
 			must(t, os.WriteFile(r.Path(RecordFile), nil, 0o644))
+		case "pipe":
+			must(t, syscall.Mkfifo(r.Path(RecordFile), 0o600))
+			must(t, syscall.Mkfifo(r.Path(lockFile), 0o600))
+		case "endless":
+			must(t, os.Symlink("/dev/zero", r.Path(RecordFile)))
 		default:
 			must(t, os.WriteFile(r.Path(RecordFile), []byte(text), 0o644))
 		}
@@ -154,6 +164,8 @@ func TestListShowsBrokenRunsWithTheReason(t *testing.T) {
 			why = "damaged"
 		case errors.Is(e.Err, fs.ErrNotExist):
 			why = "absent"
+		case errors.Is(e.Err, regular.ErrNotRegular):
+			why = "not regular"
 		case e.Err != nil:
 			why = e.Err.Error()
 		case e.Record.RunID != e.ID:
@@ -161,9 +173,14 @@ func TestListShowsBrokenRunsWithTheReason(t *testing.T) {
 		}
 		lines = append(lines, e.ID[16:len(e.ID)-7]+" "+why)
 	}
-	want := []string{"new ok", "types damaged", "other damaged", "newer newer", "empty damaged", "none absent", "torn damaged", "old ok"}
+	want := []string{"zero not regular", "pipe not regular", "new ok", "types damaged", "other damaged", "newer newer", "empty damaged", "none absent", "torn damaged", "old ok"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got  %q\nwant %q", lines, want)
+	}
+	for _, e := range list {
+		if err := Remove(e.Dir); err != nil {
+			t.Errorf("a broken run cannot be removed: %v", err)
+		}
 	}
 }
 

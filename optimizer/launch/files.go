@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"trainopt/internal/regular"
 	"trainopt/resources"
 )
 
@@ -196,7 +197,7 @@ type schemaOf struct {
 
 // readJSON reads a file of a run directory. A schema above fileSchema is ErrNewer, a missing one an error.
 func readJSON(path string, into any) error {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, regular.Settings)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}

@@ -121,8 +121,8 @@ func (s *Subject) Inspect(name, path string) error {
 	if s.Job.Model != "" {
 		found.Family = "" // an explicit name takes precedence
 	}
-	if n, err := strconv.ParseFloat(ins.Epochs.Value, 64); err == nil && n > 0 {
-		found.Epochs = n
+	if lengths := inspect.ReadCommand(ScriptCommand(path), "").Lengths(); len(lengths) > 0 && lengths[0].Unit == "epoch" {
+		found.Epochs = lengths[0].Units
 	}
 	fill(&s.Job, found)
 	if n, err := strconv.ParseFloat(ins.BatchSize.Value, 64); err == nil && n > 0 && !(s.Batch > 0) {

@@ -1,9 +1,13 @@
 package predict
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"trainopt/cost"
+	"trainopt/optimizer/history"
 )
 
 // TestNamedMachinesWithAndWithoutGPUs checks that a job of unknown GPU use is one without GPUs only if no named machine
@@ -24,5 +28,39 @@ func TestNamedMachinesWithAndWithoutGPUs(t *testing.T) {
 		if s.CPUOnly != c.cpuOnly || len(s.Machines) != len(c.names) {
 			t.Errorf("%v: CPU only %t with %d machines, want %t", c.names, s.CPUOnly, len(s.Machines), c.cpuOnly)
 		}
+	}
+}
+
+// TestEpochsOfScripts checks that a script has the length by which a run of it begins: by a framework's default, an
+// environment variable, or none where steps limit it or several trainings run.
+func TestEpochsOfScripts(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, source string
+		want         float64
+	}{
+		"a loop":              {"t.py", "N = 7\nfor epoch in range(N):\n    pass\n", 7},
+		"of the framework":    {"t.py", "from transformers import Trainer, TrainingArguments\nTrainer(m, TrainingArguments('o')).train()\n", 3},
+		"of the environment":  {"t.py", "import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))\n", 21},
+		"steps before epochs": {"t.py", "from transformers import Trainer, TrainingArguments\nTrainer(m, TrainingArguments('o', max_steps=40)).train()\n", 0},
+		"a branch":            {"t.py", "if debug:\n    epochs = 1\n", 0},
+		"a shell script":      {"t.sh", "python3 other.py --epochs 5\n", 5},
+		"a sweep":             {"t.sh", "for lr in 1 2; do python3 other.py --epochs 5; done\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, c.file)
+			for file, text := range map[string]string{path: c.source, filepath.Join(dir, "other.py"): "import torch\n"} {
+				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := &Subject{Question: &Question{Job: history.NewEntry(history.Run, "").Job}}
+			if err := s.Inspect(c.file, path); err != nil {
+				t.Fatal(err)
+			}
+			if have := s.Job.Epochs; have != c.want && !(c.want == 0 && math.IsNaN(have)) {
+				t.Errorf("%g epochs, want %g", have, c.want)
+			}
+		})
 	}
 }

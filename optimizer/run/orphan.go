@@ -92,10 +92,10 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 	}
 	r := newRun(a, Config{})
 	r.dir = jd
-	exit, asked, err := r.stopOrphan(ctx, grace)
+	exit, asked, unread, err := r.stopOrphan(ctx, grace)
 	if err != nil || exit == nil {
 		unlock()
-		if err != nil {
+		if err := errors.Join(err, unread); err != nil {
 			return "", fmt.Errorf("stop %s: %w", id, err)
 		}
 		return id + ": nothing runs", nil
@@ -108,38 +108,45 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 			return id + ": had finished", a.Resume(ctx, dir, Change{}, nil).Err // completes the record, launches nothing
 		}
 	}
-	err = r.markEnded(*exit, end)
+	if err = unread; err == nil {
+		err = r.markEnded(*exit, end)
+	}
 	unlock()
-	return fmt.Sprintf("%s: %s (%s)", id, end.state, describeExit(*exit)), err
+	words := fmt.Sprintf("%s: %s (%s)", id, end.state, describeExit(*exit))
+	if err != nil {
+		return "", fmt.Errorf("%s, but that cannot be recorded: %w", words, err)
+	}
+	return words, nil
 }
 
 // stopOrphan loads the state of a run whose agent is dead, adopts its job and stops it, unless it has ended. The exit is
-// nil if no job runs; asked reports whether the job was asked to exit.
-func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (exit *launch.Exit, asked bool, err error) {
-	if _, err := r.dir.LoadState(&r.facts); err != nil {
-		return nil, false, err
+// nil if no job runs; asked reports whether the job was asked to exit. A damaged state, the error unread, does not prevent
+// the stop: the job is known by the files of its supervisor.
+func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (exit *launch.Exit, asked bool, unread, err error) {
+	if _, unread = r.dir.LoadState(&r.facts); errors.As(unread, new(*journal.NewerError)) {
+		return nil, false, nil, unread
 	}
 	if err := r.reopenSite(ctx); err != nil {
-		return nil, false, err
+		return nil, false, unread, err
 	}
 	r.withdrawPrepared()
 	defer r.settleEngine()
 	if r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts); r.Handle == nil || r.Ended {
-		return nil, false, nil
+		return nil, false, unread, nil
 	}
 	j, err := r.Launcher.Adopt(ctx, *r.Handle)
 	if err != nil {
-		return nil, false, err
+		return nil, false, unread, err
 	}
 	r.setJob(j)
 	select {
 	case <-j.Done():
 		ended := j.Exit()
-		return &ended, false, nil
+		return &ended, false, unread, nil
 	default:
 	}
 	ended, err := r.stopAdopted(ctx, grace)
-	return &ended, true, err
+	return &ended, true, unread, err
 }
 
 // stopAdopted asks the job to exit in the way that loses least work, as its agent would have done, and stops it if it

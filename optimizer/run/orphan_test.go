@@ -171,3 +171,40 @@ func TestLatestJob(t *testing.T) {
 		t.Error("the job that was started after the last state was saved is not found")
 	}
 }
+
+// TestStopRunWithDamagedFiles: the job of a run is stopped even if neither its state nor its record can be read, so that
+// the run can be removed; the error reports both.
+func TestStopRunWithDamagedFiles(t *testing.T) {
+	for name, files := range map[string][]string{"record": {"run.json"}, "state": {"state", "state.prev"}, "both": {"run.json", "state", "state.prev"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				<-a.stopped
+				return a.leave()
+			})
+			dir, job := orphan(t, s, false)
+			for _, f := range files {
+				if err := os.WriteFile(dir.Path(f), []byte("{"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			agent := s.agent()
+			agent.Launcher = finding{s}
+			_, err := agent.StopRun(context.Background(), dir.Dir(), patience)
+			if err == nil || !strings.Contains(err.Error(), ": stopped (") || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("error %v, want that the job was stopped and what is damaged", err)
+			}
+			if _, stops := job.counts(); stops != 1 {
+				t.Errorf("stopped %d times, want once", stops)
+			}
+			if err := journal.Remove(dir.Dir()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// finding is a launcher that finds the first job of its stage, as one does by the files of a supervisor.
+type finding struct{ *stage }
+
+func (f finding) Find(string) (launch.Handle, error) { return f.started()[0].Handle(), nil }

@@ -101,6 +101,9 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
 	}
 	r.resolveSiteRates()
+	if err := r.Rates.Validate(); err != nil {
+		return fail(CodeUsage, err)
+	}
 	r.readCommand(&r.facts)
 	if cfg.Nodes > 1 && !r.command.Distributed() {
 		return fail(CodeUsage, fmt.Errorf("--nodes %d: the training is started once on each node, but nothing in it suggests that it is distributed: start it by torchrun, or connect its processes by MASTER_ADDR, RANK and WORLD_SIZE", cfg.Nodes))

@@ -119,7 +119,8 @@ func (r *run) terminate() {
 	}
 }
 
-// interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills.
+// interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills. SIGQUIT (Ctrl-\)
+// kills at once.
 func (r *run) interrupt(s os.Signal) {
 	r.watchdog.take()
 	if r.ended != nil {
@@ -146,13 +147,16 @@ func (r *run) interrupt(s os.Signal) {
 			how = "saving a checkpoint and stopping"
 		}
 		words := ""
-		switch why {
-		case byAllocation:
+		switch {
+		case why == byAllocation:
 			words = "SIGTERM from " + r.batch.String()
 			r.event(Info, "%s: %s", words, how)
-		case byLease:
+		case why == byLease:
 			words = "the scheduler ends the lease"
 			r.event(Info, "%s: %s", words, how)
+		case s == syscall.SIGQUIT:
+			r.event(Info, "interrupted (SIGQUIT): killing")
+			r.watchdog.kill()
 		default:
 			r.event(Info, "interrupted (%s): %s; again kills at once", signalName(s), how)
 		}
@@ -169,7 +173,7 @@ func (r *run) interrupt(s os.Signal) {
 	if r.repeatedBySystem(s) {
 		return
 	}
-	if r.leaving != nil && !r.leaving.repeated { // the operating system of the machine ends too
+	if r.leaving != nil && !r.leaving.repeated && s != syscall.SIGQUIT { // the operating system of the machine ends too
 		r.leaving.repeated = true
 		r.event(Info, "%s: already stopping; again kills at once", signalName(s))
 		return

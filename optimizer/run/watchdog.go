@@ -220,7 +220,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 		return when > 0 && when <= now
 	}
 	// Each condition is evaluated even if an earlier one holds: next must cover all of them.
-	kill := at(w.killAt) || waiting && w.received-w.notices > 1
+	kill := at(w.killAt) || waiting && (w.received-w.notices > 1 || w.last == syscall.SIGQUIT)
 	ask := at(w.askAt) || waiting
 	if kill || ask {
 		if _, ended := w.job.Handle().ReadExit(); ended {

@@ -68,6 +68,7 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 		"a signal, saved":         {resume: resumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
 		"a signal, no checkpoint": {resume: resumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
 		"a hang-up":               {resume: resumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
+		"SIGQUIT":                 {resume: resumableYes, signals: []os.Signal{syscall.SIGQUIT}, stops: 1, code: CodeInterrupt, reason: "user"},
 		"two signals":             {resume: resumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 1, stops: 1, code: CodeInterrupt, reason: "user"},
 		"one signal, sent to the process and to its group": {resume: resumableYes, saves: true, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT},
 			together: true, asks: 1, code: CodeInterrupt, reason: "user"},

@@ -1,3 +1,3 @@
 import torch
-if True:
+with torch.no_grad():
 	EPOCHS = 6

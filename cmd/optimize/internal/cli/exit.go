@@ -74,6 +74,8 @@ func (s signalError) Error() string {
 	switch s.Signal {
 	case os.Interrupt:
 		return "stopped by Ctrl-C"
+	case syscall.SIGQUIT:
+		return `stopped by Ctrl-\`
 	case syscall.SIGTERM:
 		return "stopped by SIGTERM"
 	case syscall.SIGHUP:

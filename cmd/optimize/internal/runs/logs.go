@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +54,7 @@ func (o *logsOptions) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := o.UntilSignal()
 	defer stop()
 	out := o.Stdout
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
