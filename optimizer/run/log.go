@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -199,6 +200,9 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.log.lastRow = now
 	}
 	r.suggestPrintedTotal()
+	if r.observer != nil && r.observer.earlier != (earlierTrainings{}) {
+		r.Progress.forgetLengths()
+	}
 	if len(rows) > 1 {
 		for _, t := range []*monitor.Table{r.tables.Log, r.tables.Performance} {
 			write := t.Together()
@@ -235,7 +239,7 @@ func (r *run) suggestPrintedTotal() {
 		return
 	}
 	if epoch, total := r.log.PrintedEpochs(); total >= p.Done && epoch >= 1 && math.Abs(epoch-p.Done) <= 1 {
-		p.Suggest("epoch", hint{total, "the job's output"})
+		p.Suggest("epoch", hint{Units: total, Source: "the job's output"})
 	}
 }
 
@@ -322,9 +326,19 @@ func (p *Progress) setTotal(units float64) {
 // changeSource restarts counting from a better source of progress than the job's output. A total from the output
 // remains as a hint.
 func (p *Progress) changeSource() {
-	p.Suggest(p.Unit, hint{p.Total, "the job's output"})
+	p.Suggest(p.Unit, hint{Units: p.Total, Source: "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.restartCounting()
+}
+
+// forgetLengths drops the hints that may be the length of one training, of which the job makes several.
+func (p *Progress) forgetLengths() {
+	maps.DeleteFunc(p.Hints, func(unit string, h hint) bool {
+		if !h.Whole && unit == p.Unit && p.Total == h.Units {
+			p.Total = 0
+		}
+		return !h.Whole
+	})
 }
 
 // exceeding is the share of a unit by which a position may exceed the total: the length of an epoch is rounded.

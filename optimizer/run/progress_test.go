@@ -402,7 +402,7 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
-			p.Suggest("epoch", hint{60, "--epochs 60 on the command line"})
+			p.Suggest("epoch", hint{Units: 60, Source: "--epochs 60 on the command line"})
 			begin(&p, 0)
 			for i, done := range c.rows {
 				p.Add(epochRow(done, 0), at(float64(i+1)))
