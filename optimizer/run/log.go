@@ -274,9 +274,9 @@ func (r *run) learnTraining(row *trainlog.Row) {
 // for its steps counts steps. It also updates Total and UnitSamples.
 func (p *Progress) learnUnit(row *trainlog.Row) {
 	_, hasEpoch := row.Value(trainlog.Epoch)
-	totalEpochs, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
+	_, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
 	_, hasStep := row.Value(trainlog.Step)
-	totalSteps, hasTotalSteps := row.Value(trainlog.TotalSteps)
+	_, hasTotalSteps := row.Value(trainlog.TotalSteps)
 	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
 		p.restartCounting()
 	}
@@ -292,13 +292,12 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 			p.Unit = "step"
 		}
 	}
-	switch {
-	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done && p.Earlier == 0: // of a second, shorter training
-	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
-		p.setTotal(totalEpochs)
-	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
-		p.setTotal(totalSteps)
-	case p.Total == 0:
+	switch total, ok := p.statedTotal(row); {
+	case ok && p.Earlier > 0:
+		p.Each = total
+	case ok && (p.Unit == "step" || total >= p.Done): // otherwise of a second, shorter training
+		p.Total = total
+	case !ok && p.Total == 0:
 		p.Total = p.Hints[p.Unit].Units
 	}
 	if p.Unit == "epoch" {
@@ -314,13 +313,10 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 	}
 }
 
-// setTotal sets the total that the log states.
-func (p *Progress) setTotal(units float64) {
-	if p.Earlier > 0 {
-		p.Each = units
-	} else {
-		p.Total = units
-	}
+// statedTotal returns the total that the row states in the unit of work.
+func (p *Progress) statedTotal(row *trainlog.Row) (float64, bool) {
+	total, ok := row.Value(map[string]trainlog.Column{"epoch": trainlog.TotalEpochs, "step": trainlog.TotalSteps}[p.Unit])
+	return total, ok && total > 0 && p.Unit != ""
 }
 
 // changeSource restarts counting from a better source of progress than the job's output. A total from the output
@@ -333,12 +329,10 @@ func (p *Progress) changeSource() {
 
 // forgetLengths drops the hints that may be the length of one training, of which the job makes several.
 func (p *Progress) forgetLengths() {
-	maps.DeleteFunc(p.Hints, func(unit string, h hint) bool {
-		if !h.Whole && unit == p.Unit && p.Total == h.Units {
-			p.Total = 0
-		}
-		return !h.Whole
-	})
+	if h := p.Hints[p.Unit]; !h.Whole && p.Total == h.Units {
+		p.Total = 0
+	}
+	maps.DeleteFunc(p.Hints, func(_ string, h hint) bool { return !h.Whole })
 }
 
 // exceeding is the share of a unit by which a position may exceed the total: the length of an epoch is rounded.
@@ -349,7 +343,7 @@ const exceeding = 0.05
 // iter <= max_iters".
 func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 	hint := p.Hints[p.Unit].Units
-	_, stated := row.Value(map[string]trainlog.Column{"epoch": trainlog.TotalEpochs, "step": trainlog.TotalSteps}[p.Unit])
+	_, stated := p.statedTotal(row)
 	switch {
 	case p.Total == 0 || p.Done <= p.Total+exceeding || stated:
 	case hint > p.Done:
