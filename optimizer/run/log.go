@@ -277,16 +277,15 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 	_, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
 	_, hasStep := row.Value(trainlog.Step)
 	_, hasTotalSteps := row.Value(trainlog.TotalSteps)
-	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
-		p.restartCounting()
-	}
-	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // steps with a total are preferred to epochs without one
+	toEpochs := p.Unit == "step" && hasEpoch && (!p.Hinted || hasTotalEpochs)                            // the log contains them only from the end of the first one on
+	toSteps := p.Unit == "epoch" && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps // preferred to epochs without a total
+	if p.Total == 0 && (toEpochs || toSteps) {
 		p.restartCounting()
 	}
 	if p.Unit == "" {
-		hinted := hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
+		p.Hinted = hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
 		switch {
-		case hasEpoch && !hinted && (hasTotalEpochs || !hasTotalSteps):
+		case hasEpoch && !p.Hinted && (hasTotalEpochs || !hasTotalSteps):
 			p.Unit = "epoch"
 		case hasStep:
 			p.Unit = "step"

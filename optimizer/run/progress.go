@@ -135,7 +135,8 @@ type Progress struct {
 
 	// Hints are totals by unit ("epoch", "step") from sources other than the log: the command line, the script, an
 	// earlier run. A total in the log has precedence.
-	Hints map[string]hint `json:"hints"`
+	Hints  map[string]hint `json:"hints"`
+	Hinted bool            `json:"hinted,omitempty"` // the unit was chosen by a hint
 
 	// Earlier is the work of complete trainings that the present one follows in the same job, such as the commands of a
 	// shell script, and Each the total of the present one. Their number is unknown, and with it Total.

@@ -538,6 +538,22 @@ func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	}
 }
 
+// TestProgressKeepsItsSteps: a training that exceeds its hinted steps is still counted in steps, although its log also
+// contains epochs: of a sampler of 10^10 samples, for example.
+func TestProgressKeepsItsSteps(t *testing.T) {
+	p := &Progress{}
+	p.Suggest("step", hint{Units: 1500, Source: "--max-steps 1500 on the command line"})
+	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	for step := 500.0; step <= 2000; step += 500 {
+		row := stepRow(step, math.NaN())
+		row.Set(trainlog.Epoch, step/1e10)
+		p.Add(row, time.Duration(step)*time.Second)
+	}
+	if p.Unit != "step" || p.Done != 2000 || p.Total != 0 {
+		t.Errorf("%g of %g %ss, want 2000 steps without a total", p.Done, p.Total, p.Unit)
+	}
+}
+
 // TestProgressOfAnOutage checks that rows written while no agent read the log, and read at once by the next one, do not
 // count as fast work.
 func TestProgressOfAnOutage(t *testing.T) {

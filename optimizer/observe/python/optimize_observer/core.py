@@ -294,9 +294,8 @@ class Observer:
             t.saving += seconds
         if not isinstance(path, (str, bytes, os.PathLike)) or not self.token(now):
             return
-        fill = getattr(getattr(t, "adapter", None), "fill", None)
-        if fill is not None:
-            fill(t, self.rank()[1])
+        if t is not None:
+            self.progress(now)  # a training that is killed has done at least the work in its last checkpoint
         self.write("checkpoint", path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
                    training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
 
