@@ -103,7 +103,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 					word += " over"
 				}
 				got = append(got, word)
-				if d.Words == "" || math.Abs(d.Ratio-1) > 10 {
+				if math.Abs(d.Ratio-1) > 10 || !strings.Contains(d.Words, map[bool]string{false: "has become " + d.Kind, true: "no longer " + d.Kind}[d.Over]) {
 					panic("a drift without words")
 				}
 			}

@@ -24,7 +24,7 @@ type EfficiencyOptions struct {
 	Persistence int
 }
 
-// efficiencyChange reports that a run has become more expensive or slower than its baseline, or has returned to it.
+// efficiencyChange reports that a run has become more expensive or slower than its baseline, by default its first work, or has returned to it.
 type efficiencyChange struct {
 	Kind  string // "slower" or "dearer"
 	Over  bool   // false: the drift has begun; true: it has ended
@@ -149,9 +149,9 @@ func (d *drift) judge(list []efficiencyChange, o EfficiencyOptions, kind, unit s
 		return list
 	}
 	d.raised, d.streak = !d.raised, 0
-	words := fmt.Sprintf("the run is %s than its baseline: %.4g %s per unit of work against %.4g (%+.0f %%)", kind, now, unit, baseline, 100*(ratio-1))
+	words := fmt.Sprintf("the run has become %s: %.4g %s per unit of work, %.4g at first (%+.0f %%)", kind, now, unit, baseline, 100*(ratio-1))
 	if !d.raised {
-		words = fmt.Sprintf("the run is no longer %s than its baseline: %.4g %s per unit of work against %.4g", kind, now, unit, baseline)
+		words = fmt.Sprintf("the run is no longer %s than at first: %.4g %s per unit of work, %.4g at first", kind, now, unit, baseline)
 	}
 	return append(list, efficiencyChange{kind, !d.raised, ratio, words})
 }

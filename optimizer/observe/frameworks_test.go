@@ -122,6 +122,19 @@ xgboost.sklearn.fit()
 import lightgbm
 lightgbm.train({}, None, num_boost_round=15)
 `, framework: "lightgbm", unit: "round", last: "15 15 - - - 0.5", trainings: 1, canSave: true},
+		"xgboost, stopped early by a callback of the script": {script: `
+import xgboost
+class Stop(xgboost.callback.TrainingCallback):
+    def after_iteration(self, model, epoch, evals_log): return epoch == 5
+xgboost.train({}, None, 20, callbacks=[Stop()])
+`, framework: "xgboost", unit: "round", last: "6 20 - - - 0.1667", trainings: 1, canSave: true},
+		"lightgbm, stopped early by a callback of the script": {script: `
+import lightgbm
+def stop(env):
+    if env.iteration + 1 == env.end_iteration: raise lightgbm.callback.EarlyStopException(env.iteration, [])
+stop.order = 30
+lightgbm.train({}, None, num_boost_round=15, callbacks=[stop])
+`, framework: "lightgbm", unit: "round", last: "15 15 - - - 0.5", trainings: 1, canSave: true},
 		"scikit-learn": {script: `
 from sklearn.linear_model._stochastic_gradient import SGDClassifier
 a, b = SGDClassifier(), SGDClassifier()

@@ -166,6 +166,25 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// A killed training has done at least the work in its last checkpoint.
+func TestKilledAfterACheckpoint(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	_, code := o.run(`
+import os, torch
+optimizer = torch.optim.SGD()
+for step in range(1, 8):
+    optimizer.step()
+    if step % 3 == 0: torch.save({}, "last.pt")
+os.kill(os.getpid(), 9)
+`)
+	want(t, "exit code", code, -1)
+	f := o.poll()
+	want(t, "checkpoints", written(f), "last.pt@3 last.pt@6")
+	want(t, "step", o.last(trainlog.Step), 6)
+	want(t, "ended", f.Ended, false)
+}
+
 func TestInterpreterOptions(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

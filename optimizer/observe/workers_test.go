@@ -104,3 +104,20 @@ print("workers", loader.num_workers)
 		t.Errorf("answer %+v", a)
 	}
 }
+
+// The workers are those of the training's loader, also after an evaluation whose loader has none.
+func TestWorkersAfterAnEvaluation(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import torch
+loader = iter(torch.utils.data.DataLoader(list(range(40)), 4, num_workers=3))
+held = torch.utils.data.DataLoader(list(range(40)), 4)
+optimizer = torch.optim.SGD()
+for i in range(4): next(loader); optimizer.step()
+for batch in held: break
+torch.save({}, "last.pt")
+`)
+	want(t, "workers", f.Workers, 3)
+	want(t, "samples of a step", f.SamplesPerStep, 4)
+}

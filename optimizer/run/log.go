@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -199,6 +200,9 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.log.lastRow = now
 	}
 	r.suggestPrintedTotal()
+	if r.observer != nil && r.observer.earlier != (earlierTrainings{}) {
+		r.Progress.forgetLengths()
+	}
 	if len(rows) > 1 {
 		for _, t := range []*monitor.Table{r.tables.Log, r.tables.Performance} {
 			write := t.Together()
@@ -235,7 +239,7 @@ func (r *run) suggestPrintedTotal() {
 		return
 	}
 	if epoch, total := r.log.PrintedEpochs(); total >= p.Done && epoch >= 1 && math.Abs(epoch-p.Done) <= 1 {
-		p.Suggest("epoch", hint{total, "the job's output"})
+		p.Suggest("epoch", hint{Units: total, Source: "the job's output"})
 	}
 }
 
@@ -270,31 +274,29 @@ func (r *run) learnTraining(row *trainlog.Row) {
 // for its steps counts steps. It also updates Total and UnitSamples.
 func (p *Progress) learnUnit(row *trainlog.Row) {
 	_, hasEpoch := row.Value(trainlog.Epoch)
-	totalEpochs, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
+	_, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
 	_, hasStep := row.Value(trainlog.Step)
-	totalSteps, hasTotalSteps := row.Value(trainlog.TotalSteps)
-	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
-		p.restartCounting()
-	}
-	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // steps with a total are preferred to epochs without one
+	_, hasTotalSteps := row.Value(trainlog.TotalSteps)
+	toEpochs := p.Unit == "step" && hasEpoch && (!p.Hinted || hasTotalEpochs)                            // the log contains them only from the end of the first one on
+	toSteps := p.Unit == "epoch" && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps // preferred to epochs without a total
+	if p.Total == 0 && (toEpochs || toSteps) {
 		p.restartCounting()
 	}
 	if p.Unit == "" {
-		hinted := hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
+		p.Hinted = hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
 		switch {
-		case hasEpoch && !hinted && (hasTotalEpochs || !hasTotalSteps):
+		case hasEpoch && !p.Hinted && (hasTotalEpochs || !hasTotalSteps):
 			p.Unit = "epoch"
 		case hasStep:
 			p.Unit = "step"
 		}
 	}
-	switch {
-	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done && p.Earlier == 0: // of a second, shorter training
-	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
-		p.setTotal(totalEpochs)
-	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
-		p.setTotal(totalSteps)
-	case p.Total == 0:
+	switch total, ok := p.statedTotal(row); {
+	case ok && p.Earlier > 0:
+		p.Each = total
+	case ok && (p.Unit == "step" || total >= p.Done): // otherwise of a second, shorter training
+		p.Total = total
+	case !ok && p.Total == 0:
 		p.Total = p.Hints[p.Unit].Units
 	}
 	if p.Unit == "epoch" {
@@ -310,21 +312,26 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 	}
 }
 
-// setTotal sets the total that the log states.
-func (p *Progress) setTotal(units float64) {
-	if p.Earlier > 0 {
-		p.Each = units
-	} else {
-		p.Total = units
-	}
+// statedTotal returns the total that the row states in the unit of work.
+func (p *Progress) statedTotal(row *trainlog.Row) (float64, bool) {
+	total, ok := row.Value(map[string]trainlog.Column{"epoch": trainlog.TotalEpochs, "step": trainlog.TotalSteps}[p.Unit])
+	return total, ok && total > 0 && p.Unit != ""
 }
 
 // changeSource restarts counting from a better source of progress than the job's output. A total from the output
 // remains as a hint.
 func (p *Progress) changeSource() {
-	p.Suggest(p.Unit, hint{p.Total, "the job's output"})
+	p.Suggest(p.Unit, hint{Units: p.Total, Source: "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.restartCounting()
+}
+
+// forgetLengths drops the hints that may be the length of one training, of which the job makes several.
+func (p *Progress) forgetLengths() {
+	if h := p.Hints[p.Unit]; !h.Whole && p.Total == h.Units {
+		p.Total = 0
+	}
+	maps.DeleteFunc(p.Hints, func(_ string, h hint) bool { return !h.Whole })
 }
 
 // exceeding is the share of a unit by which a position may exceed the total: the length of an epoch is rounded.
@@ -335,7 +342,7 @@ const exceeding = 0.05
 // iter <= max_iters".
 func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 	hint := p.Hints[p.Unit].Units
-	_, stated := row.Value(map[string]trainlog.Column{"epoch": trainlog.TotalEpochs, "step": trainlog.TotalSteps}[p.Unit])
+	_, stated := p.statedTotal(row)
 	switch {
 	case p.Total == 0 || p.Done <= p.Total+exceeding || stated:
 	case hint > p.Done:

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -100,10 +101,7 @@ func (r *run) followObserver() {
 
 // pollAll reads all reports and discards the rows.
 func (o *observerClient) pollAll() {
-	for {
-		if rows, err := o.Poll(o.clock.Now(), false); err != nil || len(rows) == 0 {
-			break
-		}
+	for rows, err := o.Poll(o.clock.Now(), false); err == nil && len(rows) > 0; rows, err = o.Poll(o.clock.Now(), false) {
 	}
 	o.facts = o.reader.Facts()
 }
@@ -113,9 +111,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
 	facts := o.reader.Facts()
-	if f := facts.Framework; f != "" {
-		o.Framework = f
-	}
+	o.Framework = cmp.Or(facts.Framework, o.Framework)
 	o.mu.Unlock()
 	mono := o.clock.Monotonic()
 	rows := make([]trainlog.Row, 0, len(reports))
@@ -131,19 +127,16 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		}
 		row := p.Row
 		o.earlier.extend(&row)
-		_, epochs := row.Value(trainlog.Epoch)
+		epoch, epochs := row.Value(trainlog.Epoch)
 		_, total := row.Value(trainlog.TotalSteps)
 		o.sized = o.sized || epochs || total
-		if e, _ := row.Value(trainlog.Epoch); e > 0 {
-			if step, ok := row.Value(trainlog.Step); ok {
-				o.epochSteps = step / e
-			}
+		if step, ok := row.Value(trainlog.Step); ok && epoch > 0 {
+			o.epochSteps = step / epoch
 		}
 		row.At = now.Add(min(0, p.At-mono))
-		if column := columnOf(o.Origin.Unit); relative[o.Framework] && o.Origin.Unit != "" {
-			if v, ok := row.Value(column); ok {
-				row.Set(column, v+o.Origin.Position)
-			}
+		column := columnOf(o.Origin.Unit)
+		if v, ok := row.Value(column); ok && relative[o.Framework] && o.Origin.Unit != "" {
+			row.Set(column, v+o.Origin.Position)
 		}
 		rows = append(rows, row)
 	}

@@ -48,12 +48,12 @@ func (s *script) suggestLengths(f *facts, finished func()) {
 	suggest := func(stated bool) {
 		for _, l := range lengths {
 			if (l.Confidence == inspect.Stated) == stated && !s.command.OfEnvironment(l) {
-				f.Progress.Suggest(l.Unit, hint{l.Units, l.Source})
+				f.Progress.Suggest(l.Unit, hint{Units: l.Units, Source: l.Source})
 			}
 		}
 	}
-	f.Progress.Suggest("epoch", hint{float64(f.Config.Epochs), "--epochs"})
-	f.Progress.Suggest("step", hint{float64(f.Config.Steps), "--steps"})
+	f.Progress.Suggest("epoch", hint{float64(f.Config.Epochs), "--epochs", true})
+	f.Progress.Suggest("step", hint{float64(f.Config.Steps), "--steps", true})
 	suggest(true)
 	finished()
 	suggest(false)

@@ -135,7 +135,8 @@ type Progress struct {
 
 	// Hints are totals by unit ("epoch", "step") from sources other than the log: the command line, the script, an
 	// earlier run. A total in the log has precedence.
-	Hints map[string]hint `json:"hints"`
+	Hints  map[string]hint `json:"hints"`
+	Hinted bool            `json:"hinted,omitempty"` // the unit was chosen by a hint
 
 	// Earlier is the work of complete trainings that the present one follows in the same job, such as the commands of a
 	// shell script, and Each the total of the present one. Their number is unknown, and with it Total.
@@ -159,6 +160,8 @@ type Progress struct {
 type hint struct {
 	Units  float64 `json:"units"`
 	Source string  `json:"source"` // description: "--max_iters=300 on the command line"
+	// Whole is set if it is the total of the job even where that makes several trainings.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // Suggest sets the hint of a unit, unless one is known already: callers suggest the better source first.

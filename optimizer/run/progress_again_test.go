@@ -1,6 +1,12 @@
 package run
 
-import "testing"
+import (
+	"math"
+	"testing"
+	"time"
+
+	"trainopt/resources"
+)
 
 // TestProgressBeginsAgain: the work of complete trainings that follow each other in the output of one job is added up,
 // without a total; a list of past results is not a further training.
@@ -45,5 +51,23 @@ func TestProgressBeginsAgain(t *testing.T) {
 				t.Errorf("a new launch begins after %g epochs", p.Earlier)
 			}
 		})
+	}
+}
+
+// TestForgetLengths: the length of one training is not the total of a job that makes several; a total that the user states,
+// or that of an earlier run of the job, is.
+func TestForgetLengths(t *testing.T) {
+	p := &Progress{}
+	p.Suggest("epoch", hint{Units: 3, Source: "--epochs 3 on the command line"})
+	p.Suggest("step", hint{40, "--steps", true})
+	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	p.Add(epochRow(1, math.NaN()), time.Second)
+	if p.Total != 3 {
+		t.Fatalf("total %g before the second training, want 3", p.Total)
+	}
+	p.forgetLengths()
+	p.Add(epochRow(4, math.NaN()), 2*time.Second)
+	if p.Total != 0 || p.Hints["epoch"].Units != 0 || p.Hints["step"].Units != 40 {
+		t.Errorf("total %g, hints %v; want none of epochs, 40 steps", p.Total, p.Hints)
 	}
 }

@@ -402,7 +402,7 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
-			p.Suggest("epoch", hint{60, "--epochs 60 on the command line"})
+			p.Suggest("epoch", hint{Units: 60, Source: "--epochs 60 on the command line"})
 			begin(&p, 0)
 			for i, done := range c.rows {
 				p.Add(epochRow(done, 0), at(float64(i+1)))
@@ -535,6 +535,22 @@ func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	hinted.Add(stepRow(6, 30), 2*time.Second)
 	if hinted.Unit != "epoch" || hinted.Total != 3 {
 		t.Errorf("%g of %g %ss, want epochs of 3", hinted.Done, hinted.Total, hinted.Unit)
+	}
+}
+
+// TestProgressKeepsItsSteps: a training that exceeds its hinted steps is still counted in steps, although its log also
+// contains epochs: of a sampler of 10^10 samples, for example.
+func TestProgressKeepsItsSteps(t *testing.T) {
+	p := &Progress{}
+	p.Suggest("step", hint{Units: 1500, Source: "--max-steps 1500 on the command line"})
+	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	for step := 500.0; step <= 2000; step += 500 {
+		row := stepRow(step, math.NaN())
+		row.Set(trainlog.Epoch, step/1e10)
+		p.Add(row, time.Duration(step)*time.Second)
+	}
+	if p.Unit != "step" || p.Done != 2000 || p.Total != 0 {
+		t.Errorf("%g of %g %ss, want 2000 steps without a total", p.Done, p.Total, p.Unit)
 	}
 }
 

@@ -60,12 +60,12 @@ func (r *run) recall() {
 	r.RestartS, r.StartupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
 	r.suggestLengths(&r.facts, func() {
 		if len(found.Runs) > 0 {
-			r.Progress.Suggest(found.Unit, hint{found.Total, "run " + found.Runs[0]})
+			r.Progress.Suggest(found.Unit, hint{found.Total, "run " + found.Runs[0], true})
 		}
 	})
 	r.recalledUnit = cmp.Or(found.Unit, found.MeasuredUnit)
 	if found.Total == 0 && len(offline.Observations) > 0 {
-		r.Progress.Suggest("epoch", hint{offline.Epochs, "offline logs"})
+		r.Progress.Suggest("epoch", hint{Units: offline.Epochs, Source: "offline logs"})
 		r.recalledUnit = cmp.Or(r.recalledUnit, "epoch")
 	}
 	for i := range found.Similar {

@@ -29,20 +29,25 @@ class Rounds:
     def __init__(self, framework, total):
         self.framework, self.total = framework, total
         self.training = self.model = None
-        self.stopping = False
-        self.first = 0
+        self.stopping = self.counted = False
 
     def begin(self):
         self.training = observer.begin(self.framework, self, total_steps=self.total, unit="round")
 
-    def after(self, model, done, losses):
-        """Record that done rounds of this call are complete, with the model and its losses."""
+    def count(self, model, done, losses):
+        """Record that done rounds of this call are complete, with the model and its losses. Called before the script's
+        callbacks, since one that stops the training early is the last that is called."""
         t = self.training
         if t is None or t is not observer.training:
             return
-        self.model, t.step = model, done
+        self.model, t.step, self.counted = model, done, True
         t.losses.update(losses)
-        observer.advance()
+
+    def after(self, requests=True):
+        """Report the round counted last. Called after the script's callbacks, so that what they do is part of it."""
+        if self.counted and self.training is observer.training:
+            self.counted = False
+            observer.advance(requests=requests)
 
     def save(self, path):
         if not path:
@@ -54,23 +59,25 @@ class Rounds:
         self.stopping = True
 
     def end(self):
+        self.after(requests=False)
         t, self.training = self.training, None
         if t is not None and t is observer.training:
             observer.finish()
         self.model = None
 
 
-def observed_train(original, adapter, callback, total_of):
-    """Return train with a new adapter's callback added at each call."""
+def observed_train(original, adapter, callbacks, total_of):
+    """Return train with a new adapter's two callbacks added at each call, around those of the script."""
 
     def train(*args, **kwargs):
         own = safely("train", lambda: adapter(total_of(args, kwargs)))
         if own is None or "callbacks" in kwargs and not isinstance(kwargs["callbacks"], (list, tuple, set, type(None))) or observer.training is not None:
             return original(*args, **kwargs)
-        added = safely(own.framework + ".train", callback, own)
+        added = safely(own.framework + ".train", callbacks, own)
         if added is None:
             return original(*args, **kwargs)
-        kwargs["callbacks"] = list(kwargs.get("callbacks") or ()) + [added]
+        first, last = added
+        kwargs["callbacks"] = [first] + list(kwargs.get("callbacks") or ()) + [last]
         safely(own.framework + ".begin", own.begin)
         try:
             return original(*args, **kwargs)
@@ -96,16 +103,25 @@ def install_xgboost(module):
                 out[column] = number(values[-1] if isinstance(values, list) else values)
         return out
 
+    class OptimizeCount(base):
+        def __init__(self, own):
+            self.own = own
+
+        def after_iteration(self, model, epoch, evals_log):
+            safely("xgboost.count", self.own.count, model, epoch + 1, latest(evals_log))
+            return False
+
     class OptimizeObserver(base):
         def __init__(self, own):
             self.own = own
 
         def after_iteration(self, model, epoch, evals_log):
-            safely("xgboost.round", self.own.after, model, epoch + 1, latest(evals_log))
+            safely("xgboost.round", self.own.after)
             return self.own.stopping
 
     train = module.train
-    new = wrap_train(train, lambda total: Rounds("xgboost", total), OptimizeObserver, lambda a, k: argument(a, k, 2, "num_boost_round", 10))
+    new = wrap_train(train, lambda total: Rounds("xgboost", total), lambda own: (OptimizeCount(own), OptimizeObserver(own)),
+                     lambda a, k: argument(a, k, 2, "num_boost_round", 10))
     rebind("xgboost", train, new)
 
 
@@ -116,14 +132,17 @@ def install_lightgbm(module):
     class Text(Rounds):
         suffix = ".txt"
 
-    def callback(own):
+    def callbacks(own):
+        def count(env):
+            safely("lightgbm.count", note, own, env)
+
         def observe(env):
-            safely("lightgbm.round", note, own, env)
+            safely("lightgbm.round", own.after)
             if own.stopping:
                 raise stop(env.iteration, env.evaluation_result_list or [])
 
-        observe.order = 100  # after the script's callbacks
-        return observe
+        count.order, observe.order = -100, 100  # before and after the script's callbacks
+        return count, observe
 
     def note(own, env):
         own.total = env.end_iteration - env.begin_iteration
@@ -133,16 +152,16 @@ def install_lightgbm(module):
         for data, _, value in (tuple(r)[:3] if isinstance(r, (tuple, list)) else (r.dataset_name, r.metric_name, r.metric_value)
                                for r in env.evaluation_result_list or ()):
             losses["train_loss" if "train" in data else "test_loss"] = number(value)
-        own.after(env.model, env.iteration - env.begin_iteration + 1, losses)
+        own.count(env.model, env.iteration - env.begin_iteration + 1, losses)
 
     def total(args, kwargs):
         return argument(args, kwargs, 2, "num_boost_round", 100)
 
     train = module.train
-    rebind("lightgbm", train, wrap_train(train, lambda n: Text("lightgbm", n), callback, total))
+    rebind("lightgbm", train, wrap_train(train, lambda n: Text("lightgbm", n), callbacks, total))
 
 
-def wrap_train(train, adapter, callback, total_of):
+def wrap_train(train, adapter, callbacks, total_of):
     import functools
 
-    return functools.wraps(train)(observed_train(train, adapter, callback, total_of))
+    return functools.wraps(train)(observed_train(train, adapter, callbacks, total_of))

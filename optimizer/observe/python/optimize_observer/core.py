@@ -42,6 +42,7 @@ class Training:
         self.closing = None  # expected seconds of the framework's work after the last epoch
         self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
         self.counted = 0  # number of steps in stepping
+        self.workers = None  # of the loader of the last step
 
     def median(self):
         ordered = sorted(self.recent)
@@ -199,6 +200,7 @@ class Observer:
             use = self.loader
             if use is not None:
                 t.waiting += use.waited
+                t.workers = use.workers
                 use.waited = 0.0
             if self.trial is not None:
                 self.trial.step(seconds, now)
@@ -261,7 +263,7 @@ class Observer:
                    samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving), cpu=round(time.process_time(), 3),
-                   closing=number(t.closing), threads=thread_count(), workers=getattr(self.loader, "workers", None), gpu_memory_used_gb=gpu_memory(now), **losses)
+                   closing=number(t.closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
@@ -294,9 +296,8 @@ class Observer:
             t.saving += seconds
         if not isinstance(path, (str, bytes, os.PathLike)) or not self.token(now):
             return
-        fill = getattr(getattr(t, "adapter", None), "fill", None)
-        if fill is not None:
-            fill(t, self.rank()[1])
+        if t is not None:
+            self.progress(now)  # a training that is killed has done at least the work in its last checkpoint
         self.write("checkpoint", path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
                    training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
 

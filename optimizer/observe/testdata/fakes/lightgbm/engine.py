@@ -18,7 +18,7 @@ def train(params, train_set, num_boost_round=100, valid_sets=None, callbacks=Non
     for i in range(3, 3 + num_boost_round):
         time.sleep(pause)
         try:
-            for c in callbacks or []:
+            for c in sorted(callbacks or [], key=lambda c: c.order):
                 c(SimpleNamespace(model=model, iteration=i, begin_iteration=3, end_iteration=3 + num_boost_round,
                                   evaluation_result_list=[("training", "l2", 0.5, False), ("valid_0", "l2", 0.75, False)]))
         except EarlyStopException as e:

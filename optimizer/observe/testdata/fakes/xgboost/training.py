@@ -11,6 +11,6 @@ def train(params, dtrain, num_boost_round=10, *, evals=None, callbacks=None, pau
     for i in range(num_boost_round):
         time.sleep(pause)
         log = {"train": {"logloss": [1 / (i + 1)]}, "test": {"logloss": [2 / (i + 1)]}}
-        if any([c.after_iteration(model, i, log) for c in callbacks or []]):
+        if any(c.after_iteration(model, i, log) for c in callbacks or []):
             break
     return model
