@@ -115,14 +115,17 @@ func clock() run.Clock {
 	return datedClock{shift: time.Until(day.Add(12 * time.Hour))}
 }
 
-// listen subscribes to the signals that stop a run and returns a function that ends the subscription.
+// listen subscribes to the signals that stop a run and returns a function that ends the subscription. Until then a pipe
+// whose reader has ended, as of "| head", does not end the process, which has a training to supervise.
 func listen() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores the hang-up signal; keep it ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	return signals, func() { signal.Stop(signals) }
+	broken := make(chan os.Signal, 1) // writes fail instead; not ignored, which the training would inherit
+	signal.Notify(broken, syscall.SIGPIPE)
+	return signals, func() { signal.Stop(signals); signal.Stop(broken) }
 }
 
 // lighten limits the process to one CPU, because passing small work items between threads costs more than the work, and

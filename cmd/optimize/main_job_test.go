@@ -166,6 +166,23 @@ func TestAgentKilled(t *testing.T) {
 	}
 }
 
+// TestReaderOfMessagesEnds checks that a run whose messages go to a pipe without a reader, as of "| head -1", is supervised to
+// its end.
+func TestReaderOfMessagesEnds(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.stderr = write
+	w.agent("--train", w.write("count.py", counting), "--epochs", "10", "--cpus", "1")
+	write.Close()
+	read.Close()
+	w.latest("ended", func(_ string, rec *journal.Record) bool { return rec.State == journal.Done })
+}
+
 // TestBudgetHoldsWithoutAnAgent checks that the keeper stops the job at the budget after the agent has died.
 func TestBudgetHoldsWithoutAnAgent(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,8 @@ type world struct {
 	dir     string
 	signals chan os.Signal
 	environ []string
-	stdin   *os.File // of agents in processes of their own; nil: empty
+	// Of agents in processes of their own; nil: empty.
+	stdin, stderr *os.File
 }
 
 func newWorld(t *testing.T) *world {
@@ -117,6 +118,9 @@ func (w *world) agent(args ...string) *exec.Cmd {
 	cmd.Dir = w.dir
 	if w.stdin != nil {
 		cmd.Stdin = w.stdin
+	}
+	if w.stderr != nil {
+		cmd.Stderr = w.stderr
 	}
 	cmd.Env = append(append([]string{}, w.environ...), agentVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

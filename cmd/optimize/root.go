@@ -294,9 +294,13 @@ func argumentsOf(cmd *cobra.Command) string {
 	return arguments
 }
 
-// explainFlag adds a similar flag of the command, or how to list the flags, to the error for an unknown flag.
+// explainFlag adds a similar flag of the command, or how to list the flags, to the error for an unknown flag, and to that
+// of a training how to pass an argument to the script.
 func explainFlag(cmd *cobra.Command, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if strings.HasPrefix(err.Error(), "unknown ") && (cmd.Parent() == nil || cmd.Name() == "train") {
+		err = fmt.Errorf("%w (arguments of the script follow --)", err)
+	}
 	if !unknown {
 		return err
 	}

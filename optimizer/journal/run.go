@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -104,8 +105,8 @@ func Create(stateDir, runID string) (*Run, error) {
 		return nil, fmt.Errorf("create run in %s: %w", stateDir, err)
 	}
 	runs := RunsDir(stateDir)
-	if err := errors.Join(MakeStateDir(stateDir), os.MkdirAll(runs, 0o700)); err != nil {
-		return nil, fmt.Errorf("create run %s: %w", runID, err)
+	if err := cmp.Or(MakeStateDir(stateDir), os.MkdirAll(runs, 0o700)); err != nil {
+		return nil, fmt.Errorf("create run %s: %w: --state-dir names another directory", runID, err)
 	}
 	dir, err := filepath.Abs(filepath.Join(runs, runID))
 	if err != nil {

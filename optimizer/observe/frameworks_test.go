@@ -65,6 +65,21 @@ for epoch in range(2):
     for i, batch in enumerate(torch.utils.data.DataLoader(list(range(24)), 2)):
         if i % 3 == 2: own.step(); helper.step()
 `, framework: "torch", unit: "step", last: "8 - 2 - 6 -", trainings: 1, setsThreads: true},
+		"torch/folds": {script: `
+import torch
+def train():
+    loader, optimizer = torch.utils.data.DataLoader(list(range(10)), 2), torch.optim.SGD()
+    for epoch in range(4):
+        for batch in loader: optimizer.step()
+for fold in range(3): train()
+`, framework: "torch", unit: "step", last: "60 - 12 - 2 -", trainings: 1, setsThreads: true},
+		"torch/folds kept by the script": {script: `
+import torch
+folds = [(torch.utils.data.DataLoader(list(range(10)), 2), torch.optim.SGD()) for fold in range(3)]
+for loader, optimizer in folds:
+    for epoch in range(20):
+        for batch in loader: optimizer.step()
+`, framework: "torch", unit: "step", last: "300 - 60 - 2 -", trainings: 1, setsThreads: true},
 		"torch/iterable": {script: `
 import torch
 class Stream(torch.utils.data.IterableDataset):

@@ -34,9 +34,9 @@ func WhyUnobservable(argv, env []string) string {
 			case off < 0:
 				return ""
 			case options[off] == 'S' || strings.Contains(options, "u"):
-				return "Python runs with -" + options[off:off+1] + ", which leaves no room for it"
+				return "Python runs with -" + options[off:off+1] + ", which does not load it"
 			}
-			return "Python runs with -" + options[off:off+1] + ", which leaves no room for it, and buffers its output; -u shows each line at once"
+			return "Python runs with -" + options[off:off+1] + ", which does not load it, and buffers its output; -u shows each line at once"
 		}
 	}
 	return ""

@@ -161,6 +161,8 @@ func exitWords(r *journal.Record) string {
 		words = "the training was ended by " + *e.Signal
 	case e.Reason == "exited" && e.Code != nil:
 		words = fmt.Sprintf("the training exited with code %d", *e.Code)
+	case e.Reason == "killed" && strings.HasPrefix(e.Detail, "crashed"):
+		words, _, _ = strings.Cut("the training "+e.Detail, "; ")
 	case words == "":
 		words = e.Reason
 	case e.Signal != nil:

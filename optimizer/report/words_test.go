@@ -75,14 +75,15 @@ func TestRealised(t *testing.T) {
 
 func TestExitWords(t *testing.T) {
 	for want, e := range map[string]*journal.Exit{
-		"the training exited with code 3":               {Code: pointer(3), Reason: "exited"},
-		"the training was ended by SIGSEGV":             {Signal: pointer("SIGSEGV"), Reason: "exited"},
-		"killed from outside (SIGKILL)":                 {Signal: pointer("SIGKILL"), Reason: "killed"},
-		"the budget was reached (checkpoint saved)":     {Code: pointer(0), Reason: "budget", Detail: "checkpoint saved"},
-		"could not be started (no such file: train.py)": {Reason: "start-failed", Detail: "no such file: train.py"},
-		"stopped by user (SIGTERM)":                     {Signal: pointer("SIGTERM"), Reason: "user", Detail: "died of SIGTERM; stopped on request; ended by SIGTERM"},
-		"the training exited with code 1":               {Code: pointer(1), Reason: "exited", Detail: "exited by itself with code 1"},
-		"no exit was recorded":                          nil,
+		"the training exited with code 3":                                          {Code: pointer(3), Reason: "exited"},
+		"the training was ended by SIGSEGV":                                        {Signal: pointer("SIGSEGV"), Reason: "exited"},
+		"killed from outside (SIGKILL)":                                            {Signal: pointer("SIGKILL"), Reason: "killed"},
+		"the training crashed with SIGSEGV (segmentation fault) (exit trace kept)": {Signal: pointer("SIGSEGV"), Reason: "killed", Detail: "crashed with SIGSEGV (segmentation fault); exit trace kept"},
+		"the budget was reached (checkpoint saved)":                                {Code: pointer(0), Reason: "budget", Detail: "checkpoint saved"},
+		"could not be started (no such file: train.py)":                            {Reason: "start-failed", Detail: "no such file: train.py"},
+		"stopped by user (SIGTERM)":                                                {Signal: pointer("SIGTERM"), Reason: "user", Detail: "died of SIGTERM; stopped on request; ended by SIGTERM"},
+		"the training exited with code 1":                                          {Code: pointer(1), Reason: "exited", Detail: "exited by itself with code 1"},
+		"no exit was recorded":                                                     nil,
 	} {
 		if got := exitWords(&journal.Record{Exit: e}); got != want {
 			t.Errorf("%q, want %q", got, want)

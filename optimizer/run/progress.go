@@ -140,9 +140,10 @@ type Progress struct {
 
 	// Earlier is the work of complete trainings that the present one follows in the same job, such as the commands of a
 	// shell script, and Each the total of the present one. Their number is unknown, and with it Total.
-	Earlier float64       `json:"earlier,omitempty"`
-	Each    float64       `json:"each,omitempty"`
-	againAt time.Duration // the first row that may be of a further training; 0: none
+	Earlier   float64       `json:"earlier,omitempty"`
+	Each      float64       `json:"each,omitempty"`
+	againAt   time.Duration // the first row that may be of a further training; 0: none
+	againFrom float64       // what Earlier then is
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
@@ -307,18 +308,21 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	seg.Rows++
 	each := max(p.Total, p.Each)
-	complete := each > 1 && p.Done-p.Earlier >= each
 	p.learnUnit(row)
 	if p.Total > each { // a longer training after a preparation determines progress and total alone
-		complete = false
+		each = 0
 	}
 	done, ok := p.position(row)
+	_, announced := row.Value(trainlog.TotalEpochs)
+	if !ok { // "Epoch 1/5"
+		done = 0
+	}
+	if (ok || announced && p.Unit == "epoch") && p.beginsAgain(done, at, each) {
+		p.Earlier, p.Done, p.Each, p.Total, p.haveMark = p.againFrom, p.againFrom, max(p.Total, p.Each), 0, false
+		delete(p.Hints, p.Unit)
+	}
 	if !ok {
 		return
-	}
-	if p.beginsAgain(done, at, complete) {
-		p.Earlier, p.Each, p.Total, p.haveMark = p.Done, max(p.Total, p.Each), 0, false
-		delete(p.Hints, p.Unit)
 	}
 	done += p.Earlier
 	first := !p.sawResume
@@ -388,20 +392,31 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 }
 
-// beginsAgain reports whether a row at a position is of a further training that follows complete ones: the positions begin
-// again, and advance at half of the pace so far or more slowly. Rows that come faster list past results.
-func (p *Progress) beginsAgain(position float64, at time.Duration, complete bool) bool {
-	seg := p.Current()
+// beginsAgain reports whether a row at a position is of a further training that follows one of a known length: the
+// positions begin again, and advance at half of the pace so far or more slowly. Rows that come faster list past results.
+// "Epoch 4/4" announces the last epoch without a later row for its end.
+func (p *Progress) beginsAgain(position float64, at time.Duration, each float64) bool {
+	seg, within := p.Current(), p.Done-p.Earlier
+	ended := each > 1 && (within >= each || p.Unit == "epoch" && within >= each-1 && position < within)
 	switch {
-	case position > p.Done-p.Earlier:
+	case position > within:
 		p.againAt = 0
-	case p.againAt == 0 && complete && p.sawResume && position <= max(1, 0.25*(p.Done-p.Earlier)):
-		p.againAt = at
+	case p.againAt == 0 && ended && p.sawResume && position <= max(1, 0.25*within):
+		p.againAt, p.againFrom = at, p.Earlier+max(within, each)
 	case p.againAt > 0 && seg.Units > 0 && at-p.againAt >= time.Duration(0.5*seg.Timed/seg.Units*float64(time.Second)):
 		p.againAt = 0
 		return true
 	}
 	return false
+}
+
+// endNormally counts the last unit of a job that ended normally in it, after a line such as "Epoch 4/4", and returns the
+// rest as Remaining does.
+func (p *Progress) endNormally() (float64, bool) {
+	if last := max(p.Total, p.Earlier+p.Each); last-p.Done <= 1 {
+		p.Done = max(p.Done, last)
+	}
+	return p.Remaining()
 }
 
 // wholeUnit reports whether the first unit of a segment, of the given seconds, was done in it as a whole: it is the

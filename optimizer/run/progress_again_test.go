@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/monitor/trainlog"
 	"trainopt/resources"
 )
 
@@ -69,5 +70,45 @@ func TestForgetLengths(t *testing.T) {
 	p.Add(epochRow(4, math.NaN()), 2*time.Second)
 	if p.Total != 0 || p.Hints["epoch"].Units != 0 || p.Hints["step"].Units != 40 {
 		t.Errorf("total %g, hints %v; want none of epochs, 40 steps", p.Total, p.Hints)
+	}
+}
+
+// TestProgressOfAnnouncedEpochs: trainings that announce their epochs, "Epoch 1/5", without a line for the end of the last
+// one, are added up too.
+func TestProgressOfAnnouncedEpochs(t *testing.T) {
+	announce := func(p *Progress, now, total int) {
+		if r := epochRow(float64(now), float64(total)); now > 0 {
+			p.Add(r, at(float64(p.Rows+1)))
+		} else {
+			p.Add(row(float64(trainlog.TotalEpochs), float64(total)), at(float64(p.Rows+1)))
+		}
+	}
+	for name, c := range map[string]struct {
+		totals      []int
+		done, total float64
+	}{
+		"one":            {[]int{5}, 5, 5},
+		"six":            {[]int{5, 5, 5, 5, 5, 5}, 30, 0},
+		"other lengths":  {[]int{9, 4, 3}, 16, 0},
+		"shorter by one": {[]int{9, 8}, 17, 0},
+	} {
+		var p Progress
+		begin(&p, 0)
+		for _, total := range c.totals {
+			for i := range total {
+				announce(&p, i, total)
+			}
+		}
+		if p.endNormally(); p.Done != c.done || p.Total != c.total {
+			t.Errorf("%s: %g of %g epochs, want %g of %g", name, p.Done, p.Total, c.done, c.total)
+		}
+	}
+	var p Progress
+	begin(&p, 0)
+	for _, i := range []int{0, 1, 2, 2, 2, 2, 2, 2} { // several lines in the last epoch
+		announce(&p, i, 3)
+	}
+	if p.Done != 2 || p.Total != 3 {
+		t.Errorf("%g of %g epochs, want 2 of 3", p.Done, p.Total)
 	}
 }

@@ -285,10 +285,11 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		return
 	}
 	if exit.Reason == launch.Exited && exit.Code == 0 {
-		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
-			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
-			r.Progress.Done = r.Progress.Total
-		} else if why := r.unread(exit); ok && rest > 0 && why != "" {
+		rest, ok := r.Progress.Remaining()
+		if r.log.Stats().Format == "stdout" {
+			rest, ok = r.Progress.endNormally()
+		}
+		if why := r.unread(exit); ok && rest > 0 && why != "" {
 			r.progressLost = true
 			r.event(Warning, "%s: %g of %g %ss were read, the rest is unknown", why, r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		} else if ok && rest > 0 {

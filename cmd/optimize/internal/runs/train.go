@@ -87,7 +87,7 @@ func (o *trainOptions) scripts(cmd *cobra.Command, args []string) (scripts, rest
 			return nil, nil, cli.Usagef("--train: the name of the script is empty")
 		}
 		if len(scripts) > 1 && !cli.Exists(o.Path(s)) { // found before the first one starts
-			return nil, nil, cli.Usagef("find script %s: no such file; no script was started", cli.Quote(s))
+			return nil, nil, cli.Usagef("find script %s: no such file; no script was started (arguments of the script follow --)", cli.Quote(s))
 		}
 	}
 	return scripts, rest, nil

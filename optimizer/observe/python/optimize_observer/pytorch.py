@@ -29,11 +29,10 @@ class Loop:
 
     def __init__(self):
         self.training = None
-        self.leader = None  # id of the leading optimizer
-        self.others = 0  # steps of other optimizers since its last step
         self.clear()
 
-    def clear(self):
+    def clear(self, leader=None):
+        self.lead(leader)
         self.passes = None  # the Passes of the training loader
         self.loaders = []  # the Passes of all existing training loaders
         self.gone = [0, 0.0]  # batches and epochs of deleted ones: some scripts create a loader for every epoch
@@ -45,26 +44,49 @@ class Loop:
             t = self.training
         elif t is not self.training:
             return
-        key = id(optimizer)
-        if key != self.leader:
-            self.others += 1
-            if self.others < TAKEOVER:
-                return
-            self.leader, steps = key, self.others
-        else:
+        use, leader = observer.loader, self.leader()
+        if leader is optimizer:
             steps = 1
-        self.others = 0
+            if self.others:
+                self.others, self.pending = 0, []
+        else:
+            self.others += 1
+            if use is not None and use not in self.pending:
+                self.pending.append(use)
+            if leader is not None and self.others < TAKEOVER:
+                return
+            steps = self.others
+            self.succeed(optimizer)
         t.step += steps
-        use = observer.loader
         if use is not None:
-            use.stepped = True
-            if use.passes is not self.passes:
-                self.switch(use.passes)
+            self.follow(use)
         observer.advance(steps)
 
+    def lead(self, optimizer):
+        """Make optimizer the leading one."""
+        self.leader = none if optimizer is None else weakref.ref(optimizer)
+        self.others = 0  # steps of other optimizers since its last step
+        self.pending = []  # the Uses of loaders that they followed
+
+    def succeed(self, optimizer):
+        """Let optimizer take over, such as that of the next fold: its epochs follow those of the leading one so far."""
+        totals = [p.settle() for p in self.loaders]
+        self.gone = [self.gone[0] + sum(b for b, _ in totals), self.gone[1] + max((e for _, e in totals), default=0)]
+        for use in self.pending:
+            self.follow(use)
+        self.lead(optimizer)
+
+    def follow(self, use):
+        """Count a pass: an optimizer step has followed its last batch."""
+        if not use.stepped:
+            use.stepped = True
+            if use.passes.use is not use:  # a later pass has begun
+                use.passes.add(use)
+        if use.passes is not self.passes:
+            self.switch(use.passes)
+
     def begin(self, optimizer):
-        self.leader, self.others = id(optimizer), 0
-        self.clear()
+        self.clear(optimizer)
         use = observer.loader
         self.training = observer.begin("torch", self)
         observer.loader = use
@@ -99,6 +121,10 @@ class Loop:
             else:
                 samples *= world
             t.samples = samples
+
+
+def none():
+    """The reference to no object."""
 
 
 loop = Loop()
@@ -225,8 +251,18 @@ class Passes:
         """Count the current pass if optimizer steps followed its batches; an incomplete pass counts by its share."""
         use = self.use
         if use is not None and use.stepped:
-            self.batches += use.batches
-            self.epochs += use.share()
+            self.add(use)
+
+    def add(self, use):
+        self.batches += use.batches
+        self.epochs += use.share()
+
+    def settle(self):
+        """Return total and count from here on."""
+        total = self.total()
+        self.batches -= total[0]
+        self.epochs -= total[1]
+        return total
 
     def total(self):
         """Return (batches, epochs), including the current pass."""
