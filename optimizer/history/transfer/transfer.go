@@ -81,11 +81,10 @@ type table struct {
 	devices  map[string]device
 	far      *table // of the same points with the hyper-parameters of far questions; nil: those of near ones
 
-	learned  sync.Once       // guards the computation of the fields below, on the first query of the quantity
-	group    map[int]float64 // roughness by group
-	source   map[int]float64 // and by source
-	traffic  []traffic       // of each point
-	variance []float64       // of each point, without the part common to all trainings
+	learned  sync.Once // guards the computation of the fields below, on the first query of the quantity
+	rough    *roughness
+	traffic  []traffic // of each point
+	variance []float64 // of each point, without the part common to all trainings
 	systems  systems
 }
 
@@ -111,7 +110,7 @@ func (t *table) learnedFor(p *place, points []*point) *table {
 
 // learn computes the roughness and the variances of this quantity.
 func (t *table) learn() {
-	t.group, t.source = t.hyper.roughness(t.points, t.device)
+	t.rough = t.hyper.roughness(t.points, t.device)
 	t.variance, t.traffic = make([]float64, len(t.points)), make([]traffic, len(t.points))
 	own := map[string]devicePair{}
 	for i := range t.points {
