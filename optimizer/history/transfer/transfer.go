@@ -180,9 +180,11 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t.settle(&p, points[0].unit, q.Config.Machine)
 	g := t.regress(&p, points)
 	if other != nil && other != t {
-		// The first measurement on a device changes the hyper-parameters, but does not widen the interval.
+		// The first measurement on a device changes the hyper-parameters, but does not widen the interval without it.
 		other.learned.Do(other.learn)
-		g.variance = min(g.variance, other.regress(&p, points).variance*sq(other.hyper.Width/t.hyper.Width))
+		if elsewhere := slices.DeleteFunc(slices.Clone(points), p.measuredBy); len(elsewhere) > 0 {
+			g.variance = min(g.variance, other.regress(&p, elsewhere).variance*sq(other.hyper.Width/t.hyper.Width))
+		}
 	}
 	return m.estimate(q, t, &p, points, g), nil
 }
