@@ -240,21 +240,21 @@ func thin[T any](all []T, n int) []T {
 	return out
 }
 
-// roughness holds the roughness s of groups. That of a group is computed when it is first needed.
+// roughness estimates the roughness s of groups, each from its profile, which is computed when it is first needed.
 type roughness struct {
 	hyper   *hyper
 	device  func(string) device
 	members map[int][]*point // by group
 	source  map[int]float64  // mean of log s of the groups of a source
 	sync.Mutex
-	group map[int]float64 // s
+	profiles map[int]profile // by group
 }
 
 // roughness averages the posterior of each group under a wide prior per source, weighted by precision and shrunk
-// towards 0. Each group is then weighed again with the mean of its source as prior, and a group without measurements
-// has that mean. A source with many groups is represented by some of them.
+// towards 0. That mean is the prior of each group, and of those without measurements. A source with many groups is
+// represented by some of them.
 func (h *hyper) roughness(points []point, devices func(string) device) *roughness {
-	r := &roughness{hyper: h, device: devices, members: map[int][]*point{}, source: map[int]float64{}, group: map[int]float64{}}
+	r := &roughness{hyper: h, device: devices, members: map[int][]*point{}, source: map[int]float64{}, profiles: map[int]profile{}}
 	groups := map[int][]int{} // by source
 	for i := range points {
 		p := &points[i]
@@ -266,49 +266,34 @@ func (h *hyper) roughness(points []point, devices func(string) device) *roughnes
 	middle, spread := new(profile).weigh(0, sourceSpread+roughSpread)
 	for source, all := range groups {
 		weight, mean := 1/sq(sourceSpread), 0.0
-		chosen := thin(all, sourceGroups)
-		profiles := make([]profile, len(chosen))
-		for i, g := range chosen {
-			if profiles[i] = r.profile(g); profiles[i] == (profile{}) {
-				continue
+		for _, g := range thin(all, sourceGroups) {
+			if p := r.profile(g); p != (profile{}) {
+				m, v := p.weigh(0, sourceSpread+roughSpread)
+				m -= middle * v / spread // remove the bias of the grid, which has more steps above 0 than below
+				w := 1 / (v + sq(roughSpread))
+				weight, mean = weight+w, mean+w*m
 			}
-			m, v := profiles[i].weigh(0, sourceSpread+roughSpread)
-			m -= middle * v / spread // remove the bias of the grid, which has more steps above 0 than below
-			w := 1 / (v + sq(roughSpread))
-			weight, mean = weight+w, mean+w*m
 		}
 		r.source[source] = mean / weight
-		for i, g := range chosen {
-			r.group[g] = profiles[i].roughness(r.source[source])
-		}
 	}
 	return r
 }
 
 // profile returns the profile of a group.
-func (r *roughness) profile(group int) (p profile) {
-	if members := r.members[group]; len(members) > 0 {
+func (r *roughness) profile(group int) profile {
+	r.Lock()
+	defer r.Unlock()
+	p, ok := r.profiles[group]
+	if members := r.members[group]; !ok && len(members) > 0 {
 		p = r.hyper.profileOf(members, r.device(members[0].gpu))
+		r.profiles[group] = p
 	}
 	return p
 }
 
-// roughness returns s for a prior mean of log s.
-func (p *profile) roughness(mean float64) float64 {
-	m, _ := p.weigh(mean, roughSpread)
-	return math.Exp(m)
-}
-
 // of returns the roughness of the group of a place.
 func (r *roughness) of(p *place) float64 {
-	r.Lock()
-	defer r.Unlock()
-	s, ok := r.group[p.group]
-	if !ok {
-		own := r.profile(p.group)
-		if s = own.roughness(r.source[p.home()]); r.members[p.group] != nil {
-			r.group[p.group] = s
-		}
-	}
-	return s
+	own := r.profile(p.group)
+	m, _ := own.weigh(r.source[p.home()], roughSpread)
+	return math.Exp(m)
 }

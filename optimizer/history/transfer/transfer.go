@@ -89,12 +89,9 @@ type table struct {
 }
 
 func newTable(q Quantity, h hyper, x *index, devices map[string]device, points []point) *table {
-	for i := range points {
-		points[i].at = i
-	}
 	all := make([]*point, len(points))
 	for i := range points {
-		all[i] = &points[i]
+		points[i].at, all[i] = i, &points[i]
 	}
 	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points, all: all}
 }
