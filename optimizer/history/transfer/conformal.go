@@ -15,12 +15,15 @@ const (
 
 // distance returns near or far for a place and the points that an estimate may use.
 func distance(p *place, points []*point) int {
-	for _, q := range points {
-		if q.trait.dataset == p.trait.dataset && p.trait.dataset > 0 && q.device == p.device {
-			return near
-		}
+	if slices.ContainsFunc(points, p.measuredBy) {
+		return near
 	}
 	return far
+}
+
+// measuredBy reports whether a point is of the training and the device of a place.
+func (p *place) measuredBy(q *point) bool {
+	return q.trait.dataset == p.trait.dataset && p.trait.dataset > 0 && q.device == p.device
 }
 
 // calibrate sets the factor on the widths to the conformal one (Lei et al., JASA 2018): nine of ten errors of the

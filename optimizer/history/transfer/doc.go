@@ -65,7 +65,7 @@
 //
 // The accuracy is printed by
 //
-//	go run ./internal/gen transfer --points 1 [--data DIR] [--cross source]
+//	go run ./internal/gen transfer --points 4 [--data DIR] [--cross source]
 //
 // and listed in docs/prediction.md.
 //

@@ -87,7 +87,7 @@ type fitting struct {
 	hidden   []hidden
 	y        []float64
 	all      []point
-	rough    map[int]float64
+	rough    *roughness
 }
 
 // newFitting keeps at most perCount points per source, model, GPU and count, drawn by the hash of their ids, and
@@ -241,6 +241,7 @@ func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, v
 	for i := range f.points {
 		a := &f.points[i]
 		r.SetVec(i, f.y[i]-h.mean(&a.place, f.devices[i]))
+		rough := f.rough.of(&a.place)
 		for l := i; l < n; l++ {
 			b := &f.points[l]
 			j, ok := jobs[[2]int{a.job, b.job}]
@@ -253,9 +254,9 @@ func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, v
 				d = h.devices(f.devices[i], f.devices[l], a.device == b.device)
 				devices[[2]int{a.device, b.device}] = d
 			}
-			v := h.covariance(&a.place, &b.place, j, d).total(f.rough[a.group])
+			v := h.covariance(&a.place, &b.place, j, d).total(rough)
 			if i == l {
-				v += h.noise(a) * sq(f.rough[a.group])
+				v += h.noise(a) * sq(rough)
 			}
 			k.SetSym(i, l, v)
 		}
@@ -301,7 +302,7 @@ func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, v
 
 // roughen estimates the roughness of all groups for h.
 func (f *fitting) roughen(h *hyper) {
-	f.rough, _ = h.roughness(f.all, func(name string) device { return f.known[name] })
+	f.rough = h.roughness(f.all, func(name string) device { return f.known[name] })
 }
 
 // loss returns the weighted mean of the negative log density (Student, 5 degrees of freedom) of the hidden points of

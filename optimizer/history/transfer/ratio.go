@@ -39,7 +39,7 @@ func (m *Model) Ratio(from, to Query, what Quantity) (ratio, error) {
 
 // ratio conditions the difference of two places on the points nearest to the second one.
 func (t *table) ratio(from, to *place, points []*point) ratio {
-	h, s := &t.hyper, t.roughnessOf(to)
+	h, s := &t.hyper, t.rough.of(to)
 	sys := t.systemOf(t.nearest(to, points))
 	cross, _ := t.crossing(sys, to, s)
 	other, _ := t.crossing(sys, from, s)

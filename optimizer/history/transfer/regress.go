@@ -28,7 +28,7 @@ type regression struct {
 // regress conditions the prior on the points most correlated with a place.
 func (t *table) regress(p *place, points []*point) regression {
 	h := &t.hyper
-	s := t.roughnessOf(p)
+	s := t.rough.of(p)
 	near := t.nearest(p, points)
 	n := len(near)
 	sys := t.systemOf(near)
@@ -67,18 +67,6 @@ func (t *table) crossing(sys *system, p *place, s float64) (cross []float64, eac
 		}
 	}
 	return cross, each
-}
-
-// roughnessOf returns the roughness of the group of a place; for a new group that of its source, else the prior mean.
-func (t *table) roughnessOf(p *place) float64 {
-	if s, ok := t.group[p.group]; ok {
-		return s
-	}
-	if s, ok := t.source[p.home()]; ok {
-		return s
-	}
-	m, _ := new(profile).weigh(0, roughSpread)
-	return math.Exp(m)
 }
 
 // shared caches the similarities of a place with the jobs and devices of points.
@@ -213,7 +201,8 @@ func keepBest(heap []scored, x scored) []scored {
 type pairs struct {
 	t           *table
 	points      []*point
-	job, device []int // of each point, as indices into the tables below
+	job, device []int     // of each point, as indices into the tables below
+	rough       []float64 // of each point
 	jobs        [][]jobPair
 	devices     [][]devicePair
 }
@@ -235,6 +224,7 @@ func newPairs(t *table, points []*point) *pairs {
 			names = append(names, q.gpu)
 		}
 		p.job, p.device = append(p.job, job[q.job]), append(p.device, dev[q.gpu])
+		p.rough = append(p.rough, t.rough.of(&q.place))
 	}
 	for _, a := range traits {
 		row := make([]jobPair, len(traits))
@@ -260,11 +250,11 @@ func (p *pairs) parts(i, l int) parts {
 
 // covariance returns the covariance of two points without noise.
 func (p *pairs) covariance(i, l int) float64 {
-	return p.parts(i, l).total(p.t.group[p.points[i].group])
+	return p.parts(i, l).total(p.rough[i])
 }
 
 // self returns the variance of a point without the part common to all trainings.
 func (p *pairs) self(i int) float64 {
 	c := p.parts(i, i)
-	return c.similar + sq(p.t.group[p.points[i].group])*c.own
+	return c.similar + sq(p.rough[i])*c.own
 }

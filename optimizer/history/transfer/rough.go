@@ -3,6 +3,7 @@ package transfer
 import (
 	"math"
 	"slices"
+	"sync"
 )
 
 // roughSteps is the grid of log s. The roughness s of a group multiplies the standard deviation of the group's own
@@ -15,6 +16,7 @@ const (
 	roughSpread  = 0.6 // sd of log s between groups of a source
 	sourceSpread = 0.7 // sd of log s between sources
 	roughPoints  = 40  // maximum number of points used per group
+	sourceGroups = 64  // maximum number of groups used per source
 )
 
 // profile is the log likelihood of each step of log s.
@@ -42,12 +44,12 @@ func (p *profile) weigh(mean, sd float64) (m, v float64) {
 // profileOf evaluates a group by leaving out each GPU count in turn. Extreme outliers, at most one in five counts, are
 // removed first as measurement errors. Of n residuals n − 1 count, because the prior leaves the level of a group nearly
 // free. Evidence counts from the second count on: if it did from the third only, an agreeing third count would
-// suddenly add the disagreement of the first two. False: fewer than two counts.
-func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
+// suddenly add the disagreement of the first two. The profile of fewer counts is zero, without information.
+func (h *hyper) profileOf(points []*point, d device) (p profile) {
 	points = thin(points, roughPoints)
 	for mishaps := distinctWidths(points) / 5; ; mishaps-- {
 		if distinctWidths(points) < 2 {
-			return p, false
+			return p
 		}
 		g := h.groupMatrix(points, d)
 		if w, z := g.worstCount(); mishaps > 0 && z > countOutlierSigma {
@@ -57,7 +59,7 @@ func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 		for step, s := range roughSteps {
 			p[step] = g.leftOut(s) * float64(len(g.widths)-1) / float64(len(g.widths))
 		}
-		return p, true
+		return p
 	}
 }
 
@@ -226,63 +228,72 @@ func logStudent(r, variance float64) float64 {
 	return -(nu+1)/2.*math.Log1p(r*r/(nu*scale)) - math.Log(scale)/2
 }
 
-// thin returns at most n points, spread evenly over the order.
-func thin(points []*point, n int) []*point {
-	if len(points) <= n {
-		return points
+// thin returns at most n elements, spread evenly over the order.
+func thin[T any](all []T, n int) []T {
+	if len(all) <= n {
+		return all
 	}
-	out := make([]*point, n)
+	out := make([]T, n)
 	for i := range out {
-		out[i] = points[i*len(points)/n]
+		out[i] = all[i*len(all)/n]
 	}
 	return out
 }
 
-// roughness returns s of each group, and of each source for groups without measurements. First the posterior of every
-// group under a wide prior is averaged per source, weighted by precision and shrunk towards 0; then each group is
-// weighed again with the mean of its source as prior.
-func (h *hyper) roughness(points []point, devices func(string) device) (group, source map[int]float64) {
-	members := map[int][]*point{}
-	var groups []int
+// roughness estimates the roughness s of groups, each from its profile, which is computed when it is first needed.
+type roughness struct {
+	hyper   *hyper
+	device  func(string) device
+	members map[int][]*point // by group
+	source  map[int]float64  // mean of log s of the groups of a source
+	sync.Mutex
+	profiles map[int]profile // by group
+}
+
+// roughness averages the posterior of each group under a wide prior per source, weighted by precision and shrunk
+// towards 0. That mean is the prior of each group, and of those without measurements. A source with many groups is
+// represented by some of them.
+func (h *hyper) roughness(points []point, devices func(string) device) *roughness {
+	r := &roughness{hyper: h, device: devices, members: map[int][]*point{}, source: map[int]float64{}, profiles: map[int]profile{}}
+	groups := map[int][]int{} // by source
 	for i := range points {
 		p := &points[i]
-		if members[p.group] == nil {
-			groups = append(groups, p.group)
+		if r.members[p.group] == nil {
+			groups[p.home()] = append(groups[p.home()], p.group)
 		}
-		members[p.group] = append(members[p.group], p)
+		r.members[p.group] = append(r.members[p.group], p)
 	}
-	profiles := map[int]profile{}
-	type sums struct{ weight, mean float64 }
-	bySource := map[int]sums{}
 	middle, spread := new(profile).weigh(0, sourceSpread+roughSpread)
-	for _, g := range groups {
-		first := members[g][0]
-		p, ok := h.profileOf(members[g], devices(first.gpu))
-		if !ok {
-			continue
+	for source, all := range groups {
+		weight, mean := 1/sq(sourceSpread), 0.0
+		for _, g := range thin(all, sourceGroups) {
+			if p := r.profile(g); p != (profile{}) {
+				m, v := p.weigh(0, sourceSpread+roughSpread)
+				m -= middle * v / spread // remove the bias of the grid, which has more steps above 0 than below
+				w := 1 / (v + sq(roughSpread))
+				weight, mean = weight+w, mean+w*m
+			}
 		}
-		profiles[g] = p
-		m, v := p.weigh(0, sourceSpread+roughSpread)
-		m -= middle * v / spread // remove the bias of the grid, which has more steps above 0 than below
-		w := 1 / (v + sq(roughSpread))
-		s := bySource[first.home()]
-		bySource[first.home()] = sums{s.weight + w, s.mean + w*m}
+		r.source[source] = mean / weight
 	}
-	group, source = map[int]float64{}, map[int]float64{}
-	for s, t := range bySource {
-		source[s] = t.mean / (t.weight + 1/sq(sourceSpread))
+	return r
+}
+
+// profile returns the profile of a group.
+func (r *roughness) profile(group int) profile {
+	r.Lock()
+	defer r.Unlock()
+	p, ok := r.profiles[group]
+	if members := r.members[group]; !ok && len(members) > 0 {
+		p = r.hyper.profileOf(members, r.device(members[0].gpu))
+		r.profiles[group] = p
 	}
-	for _, g := range groups {
-		p := profiles[g] // the zero profile carries no information
-		group[g], _ = p.weigh(source[members[g][0].home()], roughSpread)
-	}
-	for s, m := range source {
-		source[s], _ = new(profile).weigh(m, roughSpread)
-	}
-	for _, m := range []map[int]float64{group, source} {
-		for k, v := range m {
-			m[k] = math.Exp(v)
-		}
-	}
-	return group, source
+	return p
+}
+
+// of returns the roughness of the group of a place.
+func (r *roughness) of(p *place) float64 {
+	own := r.profile(p.group)
+	m, _ := own.weigh(r.source[p.home()], roughSpread)
+	return math.Exp(m)
 }

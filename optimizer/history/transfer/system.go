@@ -137,7 +137,7 @@ func (t *table) prepare(points []*point) *system {
 			}
 			k[i*n+l] = *v
 		}
-		k[i*n+i] += h.noise(a) * sq(t.group[a.group])
+		k[i*n+i] += h.noise(a) * sq(pairs.rough[i])
 		s.self[i] = pairs.self(i)
 	}
 	s.prior = k

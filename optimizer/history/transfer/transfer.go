@@ -81,21 +81,17 @@ type table struct {
 	devices  map[string]device
 	far      *table // of the same points with the hyper-parameters of far questions; nil: those of near ones
 
-	learned  sync.Once       // guards the computation of the fields below, on the first query of the quantity
-	group    map[int]float64 // roughness by group
-	source   map[int]float64 // and by source
-	traffic  []traffic       // of each point
-	variance []float64       // of each point, without the part common to all trainings
+	learned  sync.Once // guards the computation of the fields below, on the first query of the quantity
+	rough    *roughness
+	traffic  []traffic // of each point
+	variance []float64 // of each point, without the part common to all trainings
 	systems  systems
 }
 
 func newTable(q Quantity, h hyper, x *index, devices map[string]device, points []point) *table {
-	for i := range points {
-		points[i].at = i
-	}
 	all := make([]*point, len(points))
 	for i := range points {
-		all[i] = &points[i]
+		points[i].at, all[i] = i, &points[i]
 	}
 	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points, all: all}
 }
@@ -111,7 +107,7 @@ func (t *table) learnedFor(p *place, points []*point) *table {
 
 // learn computes the roughness and the variances of this quantity.
 func (t *table) learn() {
-	t.group, t.source = t.hyper.roughness(t.points, t.device)
+	t.rough = t.hyper.roughness(t.points, t.device)
 	t.variance, t.traffic = make([]float64, len(t.points)), make([]traffic, len(t.points))
 	own := map[string]devicePair{}
 	for i := range t.points {
@@ -181,9 +177,11 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t.settle(&p, points[0].unit, q.Config.Machine)
 	g := t.regress(&p, points)
 	if other != nil && other != t {
-		// The first measurement on a device changes the hyper-parameters, but does not widen the interval.
+		// The first measurement on a device changes the hyper-parameters, but does not widen the interval without it.
 		other.learned.Do(other.learn)
-		g.variance = min(g.variance, other.regress(&p, points).variance*sq(other.hyper.Width/t.hyper.Width))
+		if elsewhere := slices.DeleteFunc(slices.Clone(points), p.measuredBy); len(elsewhere) > 0 {
+			g.variance = min(g.variance, other.regress(&p, elsewhere).variance*sq(other.hyper.Width/t.hyper.Width))
+		}
 	}
 	return m.estimate(q, t, &p, points, g), nil
 }
