@@ -160,7 +160,7 @@ func TestAgentKilled(t *testing.T) {
 		t.Errorf("exit of the adopted job %+v, want its own code 0", rec.Exit)
 	}
 	// 80 epochs of 0.1 s at $0.001/s: the time without an agent is charged too, exactly once.
-	exit, _ := launch.ReadExit(h)
+	exit, _ := h.ReadExit()
 	if paid := float64(rec.Outcome.CostUSD); exit.Ran < 8*time.Second || math.Abs(paid-exit.Ran.Seconds()*0.001) > 1e-6 {
 		t.Errorf("%v for $%.5f: want at least 8 s and one tenth of a cent for each", exit.Ran, paid)
 	}
@@ -197,7 +197,7 @@ func TestBudgetHoldsWithoutAnAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.latest("stopped by its keeper", func(string, *journal.Record) bool { _, ended := launch.ReadExit(h); return ended })
+	w.latest("stopped by its keeper", func(string, *journal.Record) bool { _, ended := h.ReadExit(); return ended })
 	if n := rows(dir); n > 500 {
 		t.Errorf("%d epochs of 0.1 s under a budget of 6 s: the keeper did not stop the job", n)
 	}
