@@ -288,7 +288,7 @@ func (p *Progress) unitsIn(d time.Duration) float64 {
 // ResumeFrom sets the progress to the position of a checkpoint, from which a restart is expected to continue: later
 // work is done again. NaN means that the position is unknown; the restart may then continue anywhere above 0.
 func (p *Progress) ResumeFrom(position float64) {
-	p.haveMark = false
+	p.haveMark, p.Rewound = false, false
 	if position < p.Done {
 		p.Done = position
 	}

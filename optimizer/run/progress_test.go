@@ -561,7 +561,10 @@ func TestProgressOfABetterSource(t *testing.T) {
 		p := &Progress{}
 		p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
 		p.Add(epochRow(4.97, 50), time.Second)
-		p.ResumeFrom(4.97)
+		p.Rewound = true // by an earlier launch
+		if p.ResumeFrom(4.97); p.Rewound {
+			t.Error("rewound before the launch")
+		}
 		p.Begin(2*time.Second, resources.Allocation{CPUs: 1}, "run", true)
 		p.Add(epochRow(3, math.NaN()), 3*time.Second)
 		p.changeSource()
