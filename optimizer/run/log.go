@@ -318,12 +318,13 @@ func (p *Progress) statedTotal(row *trainlog.Row) (float64, bool) {
 	return total, ok && total > 0 && p.Unit != ""
 }
 
-// changeSource restarts counting from a better source of progress than the job's output. A total from the output
-// remains as a hint.
+// changeSource restarts counting from a better source of progress than the job's output, at the position from which the
+// launch resumed: whether it did, this source decides. A total from the output remains as a hint.
 func (p *Progress) changeSource() {
 	p.Suggest(p.Unit, hint{Units: p.Total, Source: "the job's output"})
-	p.Total, p.Backwards, p.sawResume = 0, 0, false
+	p.Total, p.Backwards, p.sawResume, p.Rewound = 0, 0, false, false
 	p.restartCounting()
+	p.Unit, p.Done = p.resumed.Unit, p.resumed.Position
 }
 
 // forgetLengths drops the hints that may be the length of one training, of which the job makes several.

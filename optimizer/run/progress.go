@@ -154,7 +154,8 @@ type Progress struct {
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
 
-	anyPosition bool // the launch continues from a checkpoint of unknown position
+	anyPosition bool   // the launch continues from a checkpoint of unknown position
+	resumed     origin // Done at the launch
 }
 
 // hint is a total from a source other than the log.
@@ -288,15 +289,17 @@ func (p *Progress) unitsIn(d time.Duration) float64 {
 // ResumeFrom sets the progress to the position of a checkpoint, from which a restart is expected to continue: later
 // work is done again. NaN means that the position is unknown; the restart may then continue anywhere above 0.
 func (p *Progress) ResumeFrom(position float64) {
-	p.haveMark = false
+	p.haveMark, p.Rewound = false, false
 	if position < p.Done {
 		p.Done = position
 	}
-	p.anyPosition = math.IsNaN(position)
+	p.anyPosition, p.resumed = math.IsNaN(position), origin{Unit: p.Unit, Position: p.Done}
 }
 
 // Restarted resets the progress: the job starts from scratch (after a probe of a job that cannot be resumed).
-func (p *Progress) Restarted() { p.Done, p.haveMark, p.Earlier, p.Each, p.againAt = 0, false, 0, 0, 0 }
+func (p *Progress) Restarted() {
+	p.Done, p.haveMark, p.Earlier, p.Each, p.againAt, p.resumed = 0, false, 0, 0, 0, origin{}
+}
 
 // Add processes one row that arrived at the given elapsed time. It advances Done, and closes a timed block when
 // enough work is done since the last mark. Rows at or below the reached progress are not timed.

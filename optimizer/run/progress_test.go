@@ -554,6 +554,27 @@ func TestProgressKeepsItsSteps(t *testing.T) {
 	}
 }
 
+// TestProgressOfABetterSource: what a resumed job prints before its observer reports, such as "Continuing training from
+// epoch 4" at epoch 4.97, does not make it one that began again; the observer's first row decides.
+func TestProgressOfABetterSource(t *testing.T) {
+	for first, rewound := range map[float64]bool{5: false, 0.1: true} {
+		p := &Progress{}
+		p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+		p.Add(epochRow(4.97, 50), time.Second)
+		p.Rewound = true // by an earlier launch
+		if p.ResumeFrom(4.97); p.Rewound {
+			t.Error("rewound before the launch")
+		}
+		p.Begin(2*time.Second, resources.Allocation{CPUs: 1}, "run", true)
+		p.Add(epochRow(3, math.NaN()), 3*time.Second)
+		p.changeSource()
+		p.Add(epochRow(first, 50), 4*time.Second)
+		if p.Rewound != rewound || p.Done != first || p.Unit != "epoch" || p.Total != 50 {
+			t.Errorf("first row at %g: rewound %t at %g of %g %ss, want %t", first, p.Rewound, p.Done, p.Total, p.Unit, rewound)
+		}
+	}
+}
+
 // TestProgressOfAnOutage checks that rows written while no agent read the log, and read at once by the next one, do not
 // count as fast work.
 func TestProgressOfAnOutage(t *testing.T) {
