@@ -295,6 +295,21 @@ func TestRunsListFits(t *testing.T) {
 	}
 }
 
+// TestRunsShowDamage checks that the list shows the damaged file of a run and that the run can be removed.
+func TestRunsShowDamage(t *testing.T) {
+	w := newWorld(t)
+	id := w.past("a", 1)
+	if err := os.WriteFile(filepath.Join(w.state(), "runs", id, journal.RecordFile), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, errs := w.run("runs"); !strings.Contains(out, " unreadable  run.json is damage") {
+		t.Errorf("%s\n%s", out, errs)
+	}
+	if code, out, errs := w.run("runs", "rm", id); code != run.CodeDone || !strings.Contains(out, "removed "+id) {
+		t.Errorf("exit %d: %s\n%s", code, out, errs)
+	}
+}
+
 // TestRunsImportOfWhatIsNoLog checks that a file that is missing, empty, a directory or not a training log is a usage
 // error.
 func TestRunsImportOfWhatIsNoLog(t *testing.T) {

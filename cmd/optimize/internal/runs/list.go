@@ -164,7 +164,7 @@ func runRow(en journal.Entry, t abbreviation) []string {
 		return []string{en.ID, state, "no record", "", "", "", ""}
 	}
 	if en.Record == nil {
-		why := cli.OneLine(en.Err.Error())
+		why := cli.OneLine(strings.ReplaceAll(en.Err.Error(), en.Dir+"/", "")) // the id names the directory
 		switch {
 		case t >= counts:
 			why = ""
