@@ -109,7 +109,7 @@ func OpenLog(o LogOptions, now time.Time) (*LogReader, error) {
 		out.close()
 		return nil, err
 	}
-	r := &LogReader{options: o, out: out}
+	r := &LogReader{options: o, out: out, thinned: map[string]bool{}}
 	r.find = finder{options: &r.options, writers: newWriters(append(o.dirs(), filepath.Dir(o.Stdout)), !o.WithoutReports)}
 	r.begin(now)
 	return r, nil
@@ -200,6 +200,9 @@ func (r *LogReader) counted(rows []trainlog.Row, err error) ([]trainlog.Row, err
 // poll polls the sources in order of precedence and returns the rows of the first one in use. The output is always
 // read, because it is evidence for and against the other sources.
 func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
+	for _, t := range r.out.tails {
+		r.thin(t, maxBehind)
+	}
 	printed, err := r.out.poll(now, last)
 	for i := range printed {
 		r.results.At = printed[i].At
@@ -280,9 +283,6 @@ func (r *LogReader) thin(t *trainlog.Tail, most int64) {
 		return
 	}
 	if path := t.Stats().Path; t.Skip(keptTail) > 0 && !r.thinned[path] {
-		if r.thinned == nil {
-			r.thinned = map[string]bool{}
-		}
 		r.thinned[path] = true
 		r.find.notes = append(r.find.notes, path+" is written faster than it can be read: parts of it are skipped, and its rows are not all counted")
 	}
@@ -290,8 +290,7 @@ func (r *LogReader) thin(t *trainlog.Tail, most int64) {
 
 // SkipToTail skips all but the end of every source, so that few calls of Finish suffice.
 func (r *LogReader) SkipToTail() {
-	tails := append(r.out.tails[:], r.Tail())
-	for _, t := range tails {
+	for _, t := range append(r.out.tails[:], r.Tail()) {
 		r.thin(t, keptTail)
 	}
 }

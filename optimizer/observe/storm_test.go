@@ -130,19 +130,27 @@ func TestDrainAwaitsReportsInProgress(t *testing.T) {
 	}
 }
 
-// TestFloodIsThinned: of a log that grew faster than it was read, the end is read in a bounded number of calls; that is
-// said once.
+// TestFloodIsThinned: of a log, or output, that grew faster than it was read, the end is read in a bounded number of calls;
+// that is said once.
 func TestFloodIsThinned(t *testing.T) {
 	for name, c := range map[string]struct {
-		rows int
-		skip bool // at the end of the job
-	}{"while the job runs": {600_000, false}, "at its end": {200_000, true}} {
+		rows   int
+		skip   bool // at the end of the job
+		output bool
+	}{"while the job runs": {600_000, false, false}, "at its end": {200_000, true, false}, "output": {600_000, false, true}} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "log.csv")
-			j := startJob(t, LogOptions{Dir: filepath.Dir(path), Named: path}, "")
-			text := []byte("epoch,train_loss\n")
+			o := LogOptions{Dir: t.TempDir()}
+			path, head, row := filepath.Join(o.Dir, "log.csv"), "epoch,train_loss\n", "%d,0.5\n"
+			if o.Named = path; c.output {
+				o.Named, head, row = "", "", "epoch: %d, loss: 0.5\n"
+			}
+			j := startJob(t, o, "")
+			if c.output {
+				path = j.reader.out.tails[0].Stats().Path
+			}
+			text := []byte(head)
 			for i := range c.rows {
-				text = fmt.Appendf(text, "%d,0.5\n", i+1)
+				text = fmt.Appendf(text, row, i+1)
 			}
 			if err := os.WriteFile(path, text, 0o600); err != nil {
 				t.Fatal(err)
