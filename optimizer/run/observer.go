@@ -134,9 +134,8 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 			o.epochSteps = step / epoch
 		}
 		row.At = now.Add(min(0, p.At-mono))
-		column := columnOf(o.Origin.Unit)
-		if v, ok := row.Value(column); ok && relative[o.Framework] && o.Origin.Unit != "" {
-			row.Set(column, v+o.Origin.Position)
+		if v, ok := row.Value(columnOf(o.Origin.Unit)); ok && relative[o.Framework] && o.Origin.Unit != "" {
+			row.Set(columnOf(o.Origin.Unit), v+o.Origin.Position)
 		}
 		rows = append(rows, row)
 	}

@@ -161,9 +161,8 @@ type Progress struct {
 // hint is a total from a source other than the log.
 type hint struct {
 	Units  float64 `json:"units"`
-	Source string  `json:"source"` // description: "--max_iters=300 on the command line"
-	// Whole is set if it is the total of the job even where that makes several trainings.
-	Whole bool `json:"whole,omitempty"`
+	Source string  `json:"source"`          // description: "--max_iters=300 on the command line"
+	Whole  bool    `json:"whole,omitempty"` // of the job, even where that makes several trainings
 }
 
 // Suggest sets the hint of a unit, unless one is known already: callers suggest the better source first.
