@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -105,7 +104,11 @@ func Create(stateDir, runID string) (*Run, error) {
 		return nil, fmt.Errorf("create run in %s: %w", stateDir, err)
 	}
 	runs := RunsDir(stateDir)
-	if err := cmp.Or(MakeStateDir(stateDir), os.MkdirAll(runs, 0o700)); err != nil {
+	err := MakeStateDir(stateDir)
+	if err == nil {
+		err = os.MkdirAll(runs, 0o700)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("create run %s: %w: --state-dir names another directory", runID, err)
 	}
 	dir, err := filepath.Abs(filepath.Join(runs, runID))
