@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
 	"trainopt/internal/regular"
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"syscall"
+
 	"trainopt/internal/regular"
 )
 

@@ -258,11 +258,11 @@ func (s *script) nest() {
 	}
 }
 
-// isBranch recognises the head of a block that runs in some cases only. The main part of a module is not one.
+// isBranch recognises the head of a block that runs in some cases only. The main part of a module and "if True:" are not.
 func isBranch(t []token) bool {
 	switch t[0].s {
 	case "if", "elif", "else", "except", "case":
-		return len(t) < 2 || t[1].s != "__name__"
+		return len(t) < 3 || t[1].s != "__name__" && (t[1].s != "True" || t[2].s != ":")
 	}
 	return false
 }

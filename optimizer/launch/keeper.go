@@ -16,7 +16,7 @@ import (
 	"trainopt/resources"
 )
 
-// keeperTick is the interval at which the keeper reads control.json, in case a signal was lost.
+// keeperTick is the interval at which the keeper reads control.json, in case a signal was lost. Tests make it long.
 var keeperTick = time.Second
 
 // KeeperMain runs the processes between the agent and the job: the standby, which the agent starts, its keeper, and

@@ -21,8 +21,7 @@ var nearThroughput = hyper{
 // the groups of a user's own jobs among those left out (--fit-points 4); JobDevice, DeviceLevel, BatchSlope, BatchCurve
 // and BatchDevice were then lowered by up to 20 %, until the intervals of these jobs held about 95 %. MeanSingle and
 // MeanBandwidth are a compromise between the tables, and the scaling over GPU counts is that of near questions. BatchPace
-// was then selected by the predictive density of the table of Sia, which is not embedded, and Width by nine of ten errors
-// of all tables.
+// was then selected by the predictive density of the table of Sia, which is not embedded.
 var farHypers = map[Quantity]hyper{
 	Throughput: nearThroughput.with(func(h *hyper) {
 		h.Mean, h.MeanParams, h.MeanCompute, h.MeanSingle, h.MeanBandwidth = 4.06, -1, 0, 0.6, 0.35
@@ -30,7 +29,7 @@ var farHypers = map[Quantity]hyper{
 		h.JobDevice, h.DeviceSlope, h.Tensor, h.Memory, h.BatchSlope = 0.75, 0.121, 0.166, 0.3, 0.75
 		h.BatchCurve, h.BatchDevice, h.BatchGroup, h.BatchLength, h.BatchGroupLength = 0.33, 0.42, 0.148, 6.01, 1.27
 		h.ModelShare, h.FamilyShare, h.SizeLength, h.ShapeGeneral, h.DeviceOwn = 0.449, 9.03, 1.08, 0.581, 0.07
-		h.DeviceLength, h.Width = 6.59, 0.87
+		h.DeviceLength, h.Width = 6.59, 0.97
 	}),
 }
 

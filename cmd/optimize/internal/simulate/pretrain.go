@@ -18,7 +18,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
-
 	"trainopt/morl"
 	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/place"
