@@ -125,13 +125,17 @@ func checkControl(h Host) []Finding {
 		name, cost string
 		p          cgroupControl
 	}{
-		{"CPU quota", "CPU time is bounded by the CPU set alone", e.s.Quota},
+		{"CPU quota", "CPU time is bounded by affinity alone", e.s.Quota},
 		{"CPU set", "a process of the job may undo its affinity", e.s.Cpuset},
 		{"memory limit", "memory of a job as a whole is not limited, and an out-of-memory kill is only guessed", e.s.Memory},
 		{"process group", "processes of a job are followed by parent and session instead of by cgroup", e.s.Group},
 	}
 	var fs []Finding
 	for _, p := range parts {
+		if p.p.Why == quotaNotNeeded {
+			fs = append(fs, passed(p.name, "not needed: %s", p.p.Why))
+			continue
+		}
 		if p.p.available() {
 			fs = append(fs, passed(p.name, "by cgroup v%d %s", p.p.Version, filepath.Dir(p.p.Dir)))
 			continue

@@ -23,17 +23,17 @@ func TestFault25_WhatIsEnforcedOnEachKindOfMachine(t *testing.T) {
 	}{
 		"v2, everything delegated": {machine: "v2-root",
 			writes: []string{
-				"cgroup.subtree_control: +cpu", "cgroup.subtree_control: +cpuset", "cgroup.subtree_control: +memory",
-				"optimize-r1/cpu.max: 200000 100000", "optimize-r1/cpuset.cpus: 0-1",
+				"cgroup.subtree_control: +cpuset", "cgroup.subtree_control: +memory",
+				"optimize-r1/cpuset.cpus: 0-1",
 				"optimize-r1/memory.max: 8589934592", "optimize-r1/memory.high: 4294967296"},
 			join: []string{"optimize-r1/cgroup.procs"},
-			says: []string{"CPU time: at most 2 CPUs", "CPU set: CPUs 0-1, by cgroup v2", "hard limit 8 GiB, soft limit 4 GiB (above it the job is slowed)", "killed together"}},
+			says: []string{"CPU time: at most 2 CPUs, by the CPU set", "CPU set: CPUs 0-1, by cgroup v2", "hard limit 8 GiB, soft limit 4 GiB (above it the job is slowed)", "killed together"}},
 		"v2, under the user's slice, because the own scope holds processes": {machine: "v2-user",
 			writes: []string{
 				app + "run-u7.scope/cgroup.subtree_control: +memory", // refused: busy
 				app + "cgroup.subtree_control: +cpu",
-				app + "optimize-r1/cpu.max: 200000 100000",
-				app + "optimize-r1/memory.max: 8589934592", app + "optimize-r1/memory.high: 4294967296"},
+				app + "optimize-r1/memory.max: 8589934592", app + "optimize-r1/memory.high: 4294967296",
+				app + "optimize-r1/cpu.max: 200000 100000"},
 			join: []string{app + "optimize-r1/cgroup.procs"},
 			says: []string{"CPU time: at most 2 CPUs", "CPU set: CPUs 0-1, by affinity alone", "hard limit 8 GiB"}},
 		"v2, read-only container": {machine: "v2-container", readOnly: true,
@@ -41,13 +41,12 @@ func TestFault25_WhatIsEnforcedOnEachKindOfMachine(t *testing.T) {
 				"each process is held to 8 GiB of private data (RLIMIT_DATA); the sum over processes", "no cgroup holds the job"}},
 		"v1 and v2 mixed": {machine: "hybrid",
 			writes: []string{
-				"cpu/optimize-r1/cpu.cfs_period_us: 100000", "cpu/optimize-r1/cpu.cfs_quota_us: 200000",
 				"cpuset/optimize-r1/cpuset.mems: 0", "cpuset/optimize-r1/cpuset.cpus: 0-1",
 				"memory/service/a1/optimize-r1/memory.oom_control: 0",
 				"memory/service/a1/optimize-r1/memory.limit_in_bytes: 8589934592", "memory/service/a1/optimize-r1/memory.soft_limit_in_bytes: 4294967296"},
-			join: []string{"unified/optimize-r1/cgroup.procs", "cpu/optimize-r1/cgroup.procs", "cpuacct/optimize-r1/cgroup.procs",
-				"cpuset/optimize-r1/cgroup.procs", "memory/service/a1/optimize-r1/cgroup.procs"},
-			says: []string{"by the quota of cgroup v1", "by cgroup v1", "soft limit 4 GiB (acts when the machine runs short)", "held by cgroup v2"}},
+			join: []string{"unified/optimize-r1/cgroup.procs", "cpuset/optimize-r1/cgroup.procs", "cpuacct/optimize-r1/cgroup.procs",
+				"memory/service/a1/optimize-r1/cgroup.procs"},
+			says: []string{"CPU time: at most 2 CPUs, by the CPU set", "by cgroup v1", "soft limit 4 GiB (acts when the machine runs short)", "held by cgroup v2"}},
 		"v1, nested under a cgroup with limits": {machine: "v1-nested",
 			writes: []string{
 				"cpu,cpuacct/batch/job_7/step_0/optimize-r1/cpu.cfs_period_us: 100000", "cpu,cpuacct/batch/job_7/step_0/optimize-r1/cpu.cfs_quota_us: 200000",
@@ -266,7 +265,7 @@ func TestRemoveLeavesOtherRunsTheirControllers(t *testing.T) {
 	if err := first.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if on, _ := k.read(filepath.Join(k.root, "cgroup.subtree_control")); on != "cpu cpuset memory" {
+	if on, _ := k.read(filepath.Join(k.root, "cgroup.subtree_control")); on != "cpuset memory" {
 		t.Errorf("controllers %q are left for %s", on, other.s.Group.Dir)
 	}
 }
@@ -296,9 +295,6 @@ func TestARefusedChangeOfCPUsChangesNothing(t *testing.T) {
 	}
 	mention(t, not, "CPUs: stay at 1: CPU set")
 	mention(t, e.Statement(), "at most 1 CPU,", "CPUs 0,")
-	if quota, _ := k.read(e.s.Quota.file("cpu.max")); quota != "100000 100000" {
-		t.Errorf("quota %q after the refusal", quota)
-	}
 }
 
 func TestAnEmptyMemoryCgroupIsNoData(t *testing.T) {
@@ -362,7 +358,7 @@ func TestUpdateSaysWhatItCannotChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	mention(t, not, "GPUs: a running process keeps", "batch size and workers")
-	diff(t, "writes", k.writes, []string{"optimize-r1/cpu.max: 300000 100000", "optimize-r1/cpuset.cpus: 0-2"})
+	diff(t, "writes", k.writes, []string{"optimize-r1/cpuset.cpus: 0-2"})
 	mention(t, e.Statement(), "at most 3 CPUs", "CPUs 0-2")
 	not, err = e.Update(Allocation{GPUs: 1, CPUs: 64, Memory: 4}, nil)
 	if err != nil {
@@ -374,14 +370,40 @@ func TestUpdateSaysWhatItCannotChange(t *testing.T) {
 	}
 }
 
+// A quota puts the job into a group of its own in the CPU scheduler, which slows it; it is set only where nothing else
+// bounds the CPU time.
+func TestQuotaOnlyWhereNeeded(t *testing.T) {
+	for _, name := range []string{"v2-root", "v2-user", "hybrid", "v1-nested"} {
+		r := machine(t, name)
+		allowed, err := r.allowedCPUs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &kernelModel{root: r.Cgroup}
+		e := enforceOn(t, r, k, Allocation{CPUs: len(allowed), Memory: 1}, Limits{MemoryMax: 2})
+		if e.s.Quota.available() || !e.s.Memory.available() || slices.ContainsFunc(k.writes, func(w string) bool { return strings.Contains(w, "+cpu") && !strings.Contains(w, "+cpuset") }) {
+			t.Errorf("%s: all CPUs: quota %v, memory %v, writes %q", name, e.s.Quota, e.s.Memory, k.writes)
+		}
+		for _, p := range e.Recipe().Join {
+			if hierarchy, _, _ := strings.Cut(k.rel(p), "/"); slices.Contains(strings.Split(hierarchy, ","), "cpu") {
+				t.Errorf("%s: all CPUs: the job joins %s", name, k.rel(p))
+			}
+		}
+		if err := e.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // v1 rejects a child's quota above the parent's; the other limits must still be enforced.
 func TestQuotaAboveTheParents(t *testing.T) {
 	r := machine(t, "hybrid")
-	if err := os.WriteFile(filepath.Join(r.Cgroup, "cpu/cpu.cfs_quota_us"), []byte("150000"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Cgroup, "cpu/cpu.cfs_quota_us"), []byte("50000"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := enforceOn(t, r, &kernelModel{root: r.Cgroup}, Allocation{CPUs: 2, Memory: 1}, Limits{MemoryMax: 2})
-	if e.s.Quota.available() || !e.s.Memory.available() || !e.s.Cpuset.available() {
+	noSet := func(rel string) bool { return strings.HasSuffix(rel, "cpuset.cpus") }
+	e := enforceOn(t, r, &kernelModel{root: r.Cgroup, denied: noSet}, Allocation{CPUs: 1, Memory: 1}, Limits{MemoryMax: 2})
+	if e.s.Quota.available() || !e.s.Memory.available() || e.s.Cpuset.available() {
 		t.Errorf("quota %v, memory %v, cpuset %v", e.s.Quota, e.s.Memory, e.s.Cpuset)
 	}
 	mention(t, e.Statement(), "CPU time: no quota (cgroup v1 cpu refuses")

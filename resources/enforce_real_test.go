@@ -15,7 +15,13 @@ import (
 // newRealEnforcer enforces on this machine and checks at the end that nothing remains.
 func newRealEnforcer(t *testing.T, a Allocation, l Limits) *enforcer {
 	t.Helper()
-	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", t.Name(), os.Getpid()), Allocation: a, Limits: l})
+	return newRealEnforcerOn(t, osTree{}, a, l)
+}
+
+// newRealEnforcerOn is newRealEnforcer with restricted access to the cgroups.
+func newRealEnforcerOn(t *testing.T, tree cgroupTree, a Allocation, l Limits) *enforcer {
+	t.Helper()
+	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid()), Allocation: a, Limits: l, tree: tree})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,31 +82,39 @@ func TestAffinityIsTheShare(t *testing.T) {
 	}
 }
 
-func TestQuotaHoldsABusyJob(t *testing.T) {
-	e := newRealEnforcer(t, Allocation{CPUs: 1}, Limits{})
-	if !e.s.Quota.available() {
-		t.Skip("no writable cpu controller here: ", e.s.Quota.Why)
+// withoutCpuset is the kernel's cgroup tree without CPU sets.
+type withoutCpuset struct{ osTree }
+
+func (w withoutCpuset) write(path, value string) error {
+	if strings.HasSuffix(path, "cpuset.cpus") || value == "+cpuset" {
+		return unix.EACCES
 	}
+	return w.osTree.write(path, value)
+}
+
+// Three busy threads that have undone their affinity are held to one CPU: by the CPU set, and by the quota without one.
+func TestBusyJobIsHeld(t *testing.T) {
 	allowed, _ := Roots{}.allowedCPUs()
 	if len(allowed) < 2 {
-		t.Skip("one CPU only: a quota of one cannot be told from none")
+		t.Skip("one CPU only: a limit of one cannot be told from none")
 	}
-	r := e.Recipe()
-	r.CPUIDs = nil
-	if e.s.Cpuset.available() { // test the quota alone
-		if err := e.writeCpuset(e.s.Cpuset, allowed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := startChild(t, "busy", r)
-	time.Sleep(200 * time.Millisecond)
-	if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share <= 0 { // the lower bound depends on the load of the machine
-		t.Errorf("three busy threads under a quota of 1 CPU used %.2f CPUs", share)
-	} else {
-		t.Logf("quota 1: used %.2f CPUs", share)
-	}
-	if s, ok := e.CPUSeconds(); !ok || s <= 0 {
-		t.Errorf("CPUSeconds = %v, %v after a busy second", s, ok)
+	for name, tree := range map[string]cgroupTree{"CPU set": osTree{}, "quota": withoutCpuset{}} {
+		t.Run(name, func(t *testing.T) {
+			e := newRealEnforcerOn(t, tree, Allocation{CPUs: 1}, Limits{})
+			if name == "quota" && !e.s.Quota.available() || name != "quota" && !e.s.Cpuset.available() {
+				t.Skip("no writable controller here: ", e.s.Quota.Why, e.s.Cpuset.Why)
+			}
+			r := e.Recipe()
+			r.CPUIDs = nil
+			c := startChild(t, "busy", r)
+			time.Sleep(200 * time.Millisecond)
+			if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share <= 0 { // the lower bound depends on the load of the machine
+				t.Errorf("three busy threads under a limit of 1 CPU used %.2f CPUs", share)
+			}
+			if s, ok := e.CPUSeconds(); ok && s <= 0 {
+				t.Errorf("CPUSeconds = %v after a busy second", s)
+			}
+		})
 	}
 }
 

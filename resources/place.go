@@ -13,6 +13,19 @@ import (
 // groupPrefix is the prefix of every cgroup name that this package creates.
 const groupPrefix = "optimize-"
 
+// quotaNotNeeded is the reason for setting no quota where a CPU set already bounds the CPU time, or where nothing is to be
+// bounded. For a quota the job must be a group of its own in the CPU scheduler, and that slows processes that wait for each
+// other: by 4–7 % two ranks of torchrun on two CPUs (Linux 6.18).
+const quotaNotNeeded = "not needed"
+
+// needsQuota reports whether only a quota bounds the job's CPU time, once the CPU set is known.
+func (e *enforcer) needsQuota() bool { return !e.s.Cpuset.available() && !e.wholeMachine() }
+
+// wholeMachine reports whether the job gets all CPUs that this process may use.
+func (e *enforcer) wholeMachine() bool {
+	return len(e.s.Allowed) > 0 && e.s.Allocation.CPUs >= len(e.s.Allowed)
+}
+
 // quotaPeriod is the CPU bandwidth period in microseconds, the kernel's default.
 const quotaPeriod = 100000
 
@@ -51,10 +64,15 @@ func (e *enforcer) place() {
 			e.placeV2(h)
 		}
 	}
-	for _, h := range hs {
-		if h.version == 1 {
-			e.placeV1(h)
+	for _, cpuset := range []bool{true, false} { // first, because the quota depends on it
+		for _, h := range hs {
+			if h.version == 1 && h.has("cpuset") == cpuset {
+				e.placeV1(h)
+			}
 		}
+	}
+	if !e.needsQuota() {
+		e.s.Quota = cgroupControl{Why: quotaNotNeeded}
 	}
 }
 
@@ -85,9 +103,9 @@ func (e *enforcer) makeGroup(parent string) (string, error) {
 }
 
 // placeV1 creates the group in one v1 hierarchy if the hierarchy has a required controller, and configures its
-// controllers.
+// controllers. A hierarchy with the controller cpu is not required for its accounting.
 func (e *enforcer) placeV1(h hierarchy) {
-	if !h.has("cpu") && !h.has("cpuset") && !h.has("memory") && !h.has("cpuacct") {
+	if !(h.has("cpu") && e.needsQuota()) && !h.has("cpuset") && !h.has("memory") && (h.has("cpu") || !h.has("cpuacct")) {
 		return
 	}
 	dir, err := e.makeGroup(h.own)
@@ -116,7 +134,9 @@ func (e *enforcer) placeV1(h hierarchy) {
 		_ = e.tree.rmdir(dir)
 		err = errors.New("its cpuset cannot be filled")
 	}
-	set("cpu", &e.s.Quota, func(p cgroupControl) error { return e.writeQuota(p, e.s.Allocation.CPUs) })
+	if e.needsQuota() {
+		set("cpu", &e.s.Quota, func(p cgroupControl) error { return e.writeQuota(p, e.s.Allocation.CPUs) })
+	}
 	set("memory", &e.s.Memory, func(p cgroupControl) error {
 		_ = e.tree.write(p.file("memory.oom_control"), "0") // OOM kills may be disabled in an enclosing cgroup
 		return e.writeMemory(p, e.s.Allocation.Memory)
@@ -145,11 +165,11 @@ func (e *enforcer) startCpusetV1(h hierarchy, p cgroupControl) error {
 	return e.writeCpuset(p, e.s.CPUIDs)
 }
 
-// v2Wanted are the required v2 controllers.
-var v2Wanted = []string{"cpu", "cpuset", "memory"}
+// v2Wanted are the required v2 controllers; cpu is required only for a quota.
+var v2Wanted = []string{"cpuset", "memory", "cpu"}
 
-// placeV2 creates the group in the v2 hierarchy, under the nearest cgroup that can delegate cpu and memory, or as
-// many of them as possible. This is the own cgroup if it may have children with controllers. Because a v2 cgroup with
+// placeV2 creates the group in the v2 hierarchy, under the nearest cgroup that can delegate cpuset or cpu, and memory,
+// or one of them. This is the own cgroup if it may have children with controllers. Because a v2 cgroup with
 // processes may not, it is often the enclosing one, but never beyond a cgroup that limits this process.
 func (e *enforcer) placeV2(h hierarchy) {
 	parent, controllers, on, why := e.parentV2(h)
@@ -230,26 +250,26 @@ func (e *enforcer) parentV2(h hierarchy) (parent string, controllers []string, o
 		if err != nil {
 			reasons = append(reasons, fmt.Sprintf("%s: %v", dir, err))
 		}
-		if parent != "" && parentScore(got) <= parentScore(controllers) {
+		if parent != "" && e.parentScore(got) <= e.parentScore(controllers) {
 			e.disable(switched)
 			continue
 		}
 		e.disable(on)
 		parent, controllers, on = dir, got, switched
-		if parentScore(got) == 2 {
+		if e.parentScore(got) == 2 {
 			break
 		}
 	}
 	return parent, controllers, on, strings.Join(reasons, "; ")
 }
 
-// parentScore counts the controllers that justify a parent farther from the own cgroup; the CPU set, which affinity nearly
-// replaces, does not.
-func parentScore(controllers []string) (n int) {
-	for _, c := range controllers {
-		if c != "cpuset" {
-			n++
-		}
+// parentScore counts the resources, CPUs and memory, that the controllers can hold the job to.
+func (e *enforcer) parentScore(controllers []string) (n int) {
+	if e.wholeMachine() || slices.Contains(controllers, "cpuset") || slices.Contains(controllers, "cpu") {
+		n++
+	}
+	if slices.Contains(controllers, "memory") {
+		n++
 	}
 	return n
 }
@@ -270,6 +290,7 @@ func (e *enforcer) delegateControllers(dir string) (got []string, switched enabl
 	var errs []error
 	for _, c := range v2Wanted {
 		switch {
+		case c == "cpu" && (slices.Contains(got, "cpuset") || e.wholeMachine()):
 		case slices.Contains(strings.Fields(already), c):
 			got = append(got, c)
 		case slices.Contains(strings.Fields(offered), c):

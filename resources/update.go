@@ -44,7 +44,7 @@ func (e *enforcer) Update(a Allocation, pids []int) (notApplied []string, err er
 }
 
 // updateCPU sets quota, cpuset and affinity. It also runs if the number is unchanged, so that new processes get the
-// mask. If the cpuset is rejected, the previous quota is restored.
+// mask.
 func (e *enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	if len(e.s.Allowed) > 0 && cpus > len(e.s.Allowed) {
 		return []string{fmt.Sprintf("CPUs: %d requested, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
@@ -55,16 +55,13 @@ func (e *enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
 	}
 	was := e.s.Allocation.CPUs
-	if e.s.Quota.available() && cpus != was {
+	if e.s.Quota.available() && cpus != was { // only without a CPU set
 		if err := e.writeQuota(e.s.Quota, cpus); err != nil {
 			return []string{fmt.Sprintf("CPUs: stay at %d: quota: %v", was, err)}
 		}
 	}
 	if e.s.Cpuset.available() && !slices.Equal(old, next) {
 		if err := e.writeCpuset(e.s.Cpuset, next); err != nil {
-			if e.s.Quota.available() && cpus != was {
-				_ = e.writeQuota(e.s.Quota, was) // it was accepted before
-			}
 			return []string{fmt.Sprintf("CPUs: stay at %d: CPU set: %v", was, err)}
 		}
 	}
@@ -126,7 +123,10 @@ func (e *enforcer) sayCPUTime() string {
 	if q := e.s.Quota; q.available() {
 		return fmt.Sprintf("CPU time: at most %s, by the quota of cgroup v%d %s", plural(e.s.Allocation.CPUs, "CPU"), q.Version, q.Dir)
 	}
-	return "CPU time: no quota (" + e.s.Quota.Why + "); the CPU set alone bounds it"
+	if e.s.Cpuset.available() {
+		return fmt.Sprintf("CPU time: at most %s, by the CPU set, which its processes cannot leave", plural(e.s.Allocation.CPUs, "CPU"))
+	}
+	return "CPU time: no quota (" + e.s.Quota.Why + "); affinity alone bounds it"
 }
 
 func (e *enforcer) sayCPUSet() string {

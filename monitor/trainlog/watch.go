@@ -29,25 +29,26 @@ func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (
 	if err != nil {
 		return nil, fmt.Errorf("watch %q: %w", dirs, err)
 	}
-	watched := 0
+	var watched []string
 	for _, dir := range dirs {
 		if e := w.Add(dir); e != nil {
 			err = fmt.Errorf("watch %s: %w", dir, e)
 			continue
 		}
-		watched++
+		watched = append(watched, dir)
 	}
-	if watched == 0 {
+	if len(watched) == 0 {
 		w.Close()
 		return nil, err
 	}
 	hints := make(chan struct{}, 1)
-	go forward(ctx, w, ignore, hints)
+	go forward(ctx, w, watched, ignore, hints)
 	return hints, nil
 }
 
-// forward converts events to hints, at most one every minHintInterval, until ctx ends.
-func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) bool, hints chan<- struct{}) {
+// forward converts events to hints, at most one every minHintInterval, until ctx ends. Nothing is watched in between, so
+// that a script that writes hundreds of times a second does not wake the process each time.
+func forward(ctx context.Context, w *fsnotify.Watcher, dirs []string, ignore func(path string) bool, hints chan<- struct{}) {
 	defer close(hints)
 	telling := func(e fsnotify.Event) bool { return e.Op != fsnotify.Chmod && (ignore == nil || !ignore(e.Name)) }
 	defer w.Close()
@@ -64,11 +65,17 @@ func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) 
 				continue
 			}
 		}
+		for _, dir := range dirs {
+			_ = w.Remove(dir) // fails only for a directory that is not watched
+		}
 		pause.Reset(max(burst, minHintInterval-time.Since(last)))
 		select {
 		case <-ctx.Done():
 			return
 		case <-pause.C:
+		}
+		for _, dir := range dirs {
+			_ = w.Add(dir) // a directory that is gone is no longer watched
 		}
 		drain(w)
 		last = time.Now()

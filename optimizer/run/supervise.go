@@ -40,6 +40,10 @@ func (r *run) supervise(ctx context.Context) {
 	defer stopWatch()
 	defer r.restoreFootprint()
 	for r.ended == nil {
+		if watch != nil && r.log.Source().Evidence == observe.Observed { // its reports have times of their own
+			stopWatch()
+			watch = nil
+		}
 		r.publish()
 		alarm.Reset(r.nextAlarm())
 		var done, placed, ready, gone <-chan struct{}
