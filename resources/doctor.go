@@ -121,11 +121,15 @@ func checkControl(h Host) []Finding {
 	if err != nil {
 		return []Finding{{Name: "cgroup control", Status: Missing, Found: err.Error(), Cost: noCgroupCost, Do: noCgroupDo}}
 	}
+	quota := e.s.Quota
+	if e.s.Offer != "" { // one CPU is the whole machine
+		quota = e.s.Group
+	}
 	parts := []struct {
 		name, cost string
 		p          cgroupControl
 	}{
-		{"CPU quota", "CPU time is bounded by affinity alone", e.s.Quota},
+		{"CPU quota", "CPU time is bounded by affinity alone", quota},
 		{"CPU set", "a process of the job may undo its affinity", e.s.Cpuset},
 		{"memory limit", "memory of a job as a whole is not limited, and an out-of-memory kill is only guessed", e.s.Memory},
 		{"process group", "processes of a job are followed by parent and session instead of by cgroup", e.s.Group},

@@ -395,6 +395,55 @@ func TestQuotaOnlyWhereNeeded(t *testing.T) {
 	}
 }
 
+// A job that had all CPUs and gets fewer while it runs gets the quota then where there is no CPU set.
+func TestQuotaOfALaterCut(t *testing.T) {
+	const app = "user.slice/user-1000.slice/user@1000.service/app.slice/"
+	for name, want := range map[string][]string{
+		"v2-root": {"optimize-r1/cpuset.cpus: 0"},
+		"v2-user": {app + "cgroup.subtree_control: +cpu", app + "optimize-r1/cpu.max: 100000 100000"},
+	} {
+		r := machine(t, name)
+		allowed, err := r.allowedCPUs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &kernelModel{root: r.Cgroup}
+		launched := enforceOn(t, r, k, Allocation{CPUs: len(allowed), Memory: 1}, Limits{MemoryMax: 2})
+		e, err := openEnforcer(launched.State(), k) // by a later agent
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.writes = nil
+		if _, err := e.Update(Allocation{CPUs: 1, Memory: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		diff(t, name+": writes", k.writes, want)
+		mention(t, e.Statement(), "CPU time: at most 1 CPU, by the")
+		if _, err := e.Update(Allocation{CPUs: 2, Memory: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		mention(t, e.Statement(), "CPU time: at most 2 CPUs, by the")
+		e, err = openEnforcer(e.State(), k) // by the keeper
+		if err == nil {
+			err = e.Remove()
+		}
+		if left := groupsLeft(t, r.Cgroup); err != nil || len(left) > 0 {
+			t.Errorf("%s: left behind: %v, %v", name, left, err)
+		}
+		if on, _ := k.read(filepath.Join(k.root, app, "cgroup.subtree_control")); strings.Contains(on, "cpu") {
+			t.Errorf("%s: controllers %q stay switched on above the removed cgroup", name, on)
+		}
+	}
+}
+
+// A CPU set that is offered but refuses leaves the quota.
+func TestQuotaWhereTheCPUSetRefuses(t *testing.T) {
+	r := machine(t, "v2-root")
+	noSet := func(rel string) bool { return strings.HasSuffix(rel, "cpuset.cpus") }
+	e := enforceOn(t, r, &kernelModel{root: r.Cgroup, denied: noSet}, Allocation{CPUs: 1, Memory: 1}, Limits{MemoryMax: 2})
+	mention(t, e.Statement(), "CPU time: at most 1 CPU, by the quota of cgroup v2")
+}
+
 // v1 rejects a child's quota above the parent's; the other limits must still be enforced.
 func TestQuotaAboveTheParents(t *testing.T) {
 	r := machine(t, "hybrid")

@@ -58,6 +58,7 @@ type enforcerState struct {
 	Allowed    []int         `json:"allowed_cpus"`
 	CPUIDs     []int         `json:"cpu_ids"`
 	Quota      cgroupControl `json:"quota"`
+	Offer      string        `json:"offer,omitempty"` // v2 cgroup whose controller cpu is enabled once the job has less than all CPUs
 	Cpuset     cgroupControl `json:"cpuset"`
 	Memory     cgroupControl `json:"memory"`
 	Account    cgroupControl `json:"account"` // CPU time accounting

@@ -164,6 +164,14 @@ func (k *kernelModel) write(path, value string) error {
 		if value[0] == '+' {
 			on = append(on, value[1:])
 		}
+		if value == "+cpu" { // its files appear in the cgroups below
+			subs, _ := k.subdirs(dir)
+			for _, sub := range subs {
+				if err := os.WriteFile(filepath.Join(sub, "cpu.max"), []byte("max 100000"), 0o644); err != nil {
+					return err
+				}
+			}
+		}
 		value = strings.Join(on, " ")
 	case "memory.oom_control": // only the switch is written
 		now, _ := k.read(path)

@@ -13,13 +13,35 @@ import (
 // groupPrefix is the prefix of every cgroup name that this package creates.
 const groupPrefix = "optimize-"
 
-// quotaNotNeeded is the reason for setting no quota where a CPU set already bounds the CPU time, or where nothing is to be
-// bounded. For a quota the job must be a group of its own in the CPU scheduler, and that slows processes that wait for each
-// other: by 4–7 % two ranks of torchrun on two CPUs (Linux 6.18).
-const quotaNotNeeded = "not needed"
+// quotaNotNeeded is the reason for setting no quota beside a CPU set. For a quota the job must be a group of its own in the
+// CPU scheduler, and that slows processes that wait for each other: by 4–7 % two ranks of torchrun on two CPUs (Linux 6.18).
+const quotaNotNeeded = "the CPU set bounds the CPU time"
 
 // needsQuota reports whether only a quota bounds the job's CPU time, once the CPU set is known.
 func (e *enforcer) needsQuota() bool { return !e.s.Cpuset.available() && !e.wholeMachine() }
+
+// addQuota sets a quota on a job that had all CPUs and gets fewer, where cgroup v2 offers one. If that fails, affinity alone
+// holds, as after a launch.
+func (e *enforcer) addQuota(cpus int) {
+	if e.s.Offer == "" {
+		return
+	}
+	control := filepath.Join(e.s.Offer, "cgroup.subtree_control")
+	on, err := e.tree.read(control)
+	if err == nil && !slices.Contains(strings.Fields(on), "cpu") {
+		if err = e.tree.write(control, "+cpu"); err == nil {
+			e.s.Enabled = append(e.s.Enabled, enabling{Dir: e.s.Offer, Controllers: []string{"cpu"}})
+		}
+	}
+	if err == nil {
+		err = e.writeQuota(e.s.Group, cpus)
+	}
+	if e.s.Offer = ""; err != nil {
+		e.s.Quota.Why = err.Error()
+		return
+	}
+	e.s.Quota = e.s.Group
+}
 
 // wholeMachine reports whether the job gets all CPUs that this process may use.
 func (e *enforcer) wholeMachine() bool {
@@ -71,8 +93,11 @@ func (e *enforcer) place() {
 			}
 		}
 	}
-	if !e.needsQuota() {
-		e.s.Quota = cgroupControl{Why: quotaNotNeeded}
+	switch {
+	case e.s.Cpuset.available():
+		e.s.Quota, e.s.Offer = cgroupControl{Why: quotaNotNeeded}, ""
+	case e.needsQuota(): // there is an offer if the CPU set refuses
+		e.addQuota(e.s.Allocation.CPUs)
 	}
 }
 
@@ -216,6 +241,9 @@ func (e *enforcer) placeV2(h hierarchy) {
 		if err := configure[c](); err != nil {
 			*p = cgroupControl{Why: fmt.Sprintf("cgroup v2 %s refuses: %v", c, err)}
 		}
+	}
+	if offered, _ := e.tree.read(filepath.Join(parent, "cgroup.controllers")); slices.Contains(strings.Fields(offered), "cpu") && !e.s.Quota.available() {
+		e.s.Offer = parent
 	}
 }
 

@@ -11,19 +11,28 @@ import (
 // staleAfter is the age up to which an empty cgroup may still be waiting for the process that it was created for.
 const staleAfter = 2 * time.Minute
 
-// RemoveStale removes empty cgroups next to those of this job that another agent created and did not remove. It
+// RemoveStale removes empty cgroups that another agent created where this job's are or could be, and did not remove. It
 // returns their number.
 func (e *enforcer) RemoveStale() (removed int) {
 	e.mu.Lock()
 	made := slices.Clone(e.s.Made)
 	e.mu.Unlock()
-	for _, own := range made {
-		entries, err := os.ReadDir(filepath.Dir(own))
+	var parents []string
+	for _, dir := range made {
+		parents = append(parents, filepath.Dir(dir))
+	}
+	hs, _ := hierarchies(e.s.Roots, e.tree) // also those in which only other jobs are, such as those with a quota
+	for _, h := range hs {
+		parents = append(parents, h.own)
+	}
+	slices.Sort(parents)
+	for _, parent := range slices.Compact(parents) {
+		entries, err := os.ReadDir(parent)
 		if err != nil {
 			continue
 		}
 		for _, entry := range entries {
-			dir := filepath.Join(filepath.Dir(own), entry.Name())
+			dir := filepath.Join(parent, entry.Name())
 			info, err := entry.Info()
 			if err != nil || !entry.IsDir() || !strings.HasPrefix(entry.Name(), groupPrefix) || slices.Contains(made, dir) || time.Since(info.ModTime()) < staleAfter {
 				continue

@@ -24,6 +24,17 @@ func TestRemoveStale(t *testing.T) {
 		}
 		return dir
 	}
+	elsewhere, k2 := modelEnforcer(t, "hybrid", Allocation{CPUs: 1}, Limits{})
+	quota := filepath.Join(k2.root, "cpu", "optimize-dead") // in a hierarchy in which this job has no cgroup
+	if err := k2.mkdir(quota); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(quota, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if n := elsewhere.RemoveStale(); n != 1 {
+		t.Errorf("removed %d cgroups of other hierarchies, want 1", n)
+	}
 	gone := group("optimize-dead", "", old)
 	kept := []string{e.s.Group.Dir, group("optimize-busy", "7\n", old), group("optimize-starting", "", time.Now()), group("others", "", old)}
 	if n := e.RemoveStale(); n != 1 {

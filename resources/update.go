@@ -55,7 +55,11 @@ func (e *enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
 	}
 	was := e.s.Allocation.CPUs
-	if e.s.Quota.available() && cpus != was { // only without a CPU set
+	switch { // a quota only without a CPU set
+	case cpus == was:
+	case !e.s.Quota.available():
+		e.addQuota(cpus)
+	default:
 		if err := e.writeQuota(e.s.Quota, cpus); err != nil {
 			return []string{fmt.Sprintf("CPUs: stay at %d: quota: %v", was, err)}
 		}
@@ -125,6 +129,9 @@ func (e *enforcer) sayCPUTime() string {
 	}
 	if e.s.Cpuset.available() {
 		return fmt.Sprintf("CPU time: at most %s, by the CPU set, which its processes cannot leave", plural(e.s.Allocation.CPUs, "CPU"))
+	}
+	if e.wholeMachine() {
+		return "CPU time: not bounded, the job may use all CPUs"
 	}
 	return "CPU time: no quota (" + e.s.Quota.Why + "); affinity alone bounds it"
 }

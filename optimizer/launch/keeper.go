@@ -273,6 +273,11 @@ func (k *keeper) finish() int {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	code := k.record(ended{Exit: e})
+	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil { // the agent may have added to it
+		if e, err := openEnforcer(state); err == nil {
+			k.enforce = e
+		}
+	}
 	if k.enforce != nil {
 		if err := k.enforce.Remove(); err != nil && len(o.stuck) == 0 {
 			fmt.Fprintln(os.Stderr, err)
