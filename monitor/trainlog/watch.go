@@ -23,26 +23,24 @@ const waitingEvents = 256
 // events are merged into one, so callers must also poll on a timer. Directories are watched rather than files because
 // a watch on a file ends when the file is renamed. Events of paths for which ignore returns true cause no hint, so
 // that a reader that writes beside the log does not wake itself; a nil ignore ignores none. The channel is closed
-// when ctx ends. An error means that no directory can be watched, and the caller must rely on the timer alone.
+// when ctx ends. A directory that does not exist is watched once a hint comes after its creation, as from a watched parent.
+// An error means that no directory can be watched, and the caller must rely on the timer alone.
 func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (<-chan struct{}, error) {
 	w, err := fsnotify.NewBufferedWatcher(waitingEvents)
 	if err != nil {
 		return nil, fmt.Errorf("watch %q: %w", dirs, err)
 	}
-	var watched []string
 	for _, dir := range dirs {
 		if e := w.Add(dir); e != nil {
 			err = fmt.Errorf("watch %s: %w", dir, e)
-			continue
 		}
-		watched = append(watched, dir)
 	}
-	if len(watched) == 0 {
+	if len(w.WatchList()) == 0 {
 		w.Close()
 		return nil, err
 	}
 	hints := make(chan struct{}, 1)
-	go forward(ctx, w, watched, ignore, hints)
+	go forward(ctx, w, dirs, ignore, hints)
 	return hints, nil
 }
 
@@ -75,7 +73,7 @@ func forward(ctx context.Context, w *fsnotify.Watcher, dirs []string, ignore fun
 		case <-pause.C:
 		}
 		for _, dir := range dirs {
-			_ = w.Add(dir) // a directory that is gone is no longer watched
+			_ = w.Add(dir) // fails for a directory that is gone or not there yet; watched from the hint on that it causes in another one
 		}
 		drain(w)
 		last = time.Now()

@@ -66,3 +66,36 @@ func TestWatch(t *testing.T) {
 		t.Error("a directory that is not there was watched")
 	}
 }
+
+// The directory of a named log may be made by the script, and removed and made again.
+func TestWatchOfADirectoryThatIsMadeLater(t *testing.T) {
+	parent := t.TempDir()
+	logs := filepath.Join(parent, "logs")
+	hints, err := Watch(t.Context(), nil, logs, parent)
+	if err != nil {
+		t.Skipf("no file notification here: %v", err)
+	}
+	expect := func(what string, act func() error) {
+		t.Helper()
+		if err := act(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-hints:
+		case <-time.After(time.Minute):
+			t.Fatalf("no hint: %s", what)
+		}
+		for quiet := false; !quiet; {
+			select {
+			case <-hints:
+			case <-time.After(3 * minHintInterval):
+				quiet = true
+			}
+		}
+	}
+	for range 2 {
+		expect("directory made", func() error { return os.Mkdir(logs, 0o755) })
+		expect("file made in it", func() error { return os.WriteFile(filepath.Join(logs, "log.csv"), []byte("epoch\n"), 0o644) })
+		expect("directory removed", func() error { return os.RemoveAll(logs) })
+	}
+}
