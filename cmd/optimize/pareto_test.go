@@ -133,7 +133,7 @@ func TestParetoRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no runs yet":         {nil, "there are no runs"},
+		"no runs yet":         {nil, "optimize --train SCRIPT"},
 		"unknown run":         {[]string{"nosuchrun"}, "nosuchrun"},
 		"no such log":         {[]string{"nosuch.csv"}, "no such file"},
 		"one log missing":     {[]string{logs[0], "nosuch.csv"}, "nosuch.csv"},

@@ -91,7 +91,11 @@ func Find(stateDir, ref string) (string, error) {
 		return "", fmt.Errorf("find run %q: %w", ref, err)
 	}
 	if len(all) == 0 {
-		return "", fmt.Errorf("find run %q: there are no runs in %s", ref, stateDir)
+		err := fmt.Errorf("there are no runs in %s: start one with optimize --train SCRIPT", stateDir)
+		if ref != "latest" { // which commands look for on their own
+			err = fmt.Errorf("find run %q: %w", ref, err)
+		}
+		return "", err
 	}
 	runs := RunsDir(stateDir)
 	if ref == "latest" {

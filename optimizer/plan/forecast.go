@@ -209,13 +209,16 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 	return seconds, usd
 }
 
-// throughput returns samples/s, or units/s when the samples per unit are unknown.
+// throughput returns samples/s, or units/s when the samples per unit are unknown. The pace changes as that of the whole run.
 func (f *forecast) throughput(unit []float64) sla.Interval {
 	per := f.s.Model.UnitSamples()
 	if per == 0 {
 		per = 1
 	}
-	t := quantiles(unit)
+	e := Ending{Drift: f.s.Ending.Drift, Load: f.s.Ending.Load}
+	work := quantiles(unit)
+	t := e.Extend(work, 0)
+	t.P5 = max(t.P5, work.P5/(1+e.Load+e.Drift)) // above 0
 	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
 }
 

@@ -564,6 +564,27 @@ func TestEndingExtendsTheDraws(t *testing.T) {
 	})
 }
 
+// TestThroughputChangesWithTheRun: what changes the pace of the remaining run changes its throughput; the exit does not.
+func TestThroughputChangesWithTheRun(t *testing.T) {
+	m, err := perf.Fit([]perf.Observation{{Allocation: cpu(2), UnitSeconds: []float64{2, 2.02, 1.98, 2.01, 1.99, 2}}}, perf.FitOptions{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := m.Draws(cpu(2))
+	still := (&forecast{s: Snapshot{Model: m, Ending: Ending{Exit: sla.Interval{P5: 1, P50: 5, P95: 9}}}}).throughput(unit)
+	loaded := (&forecast{s: Snapshot{Model: m, Ending: Ending{Drift: 0.03, Load: 0.4}}}).throughput(unit)
+	if want := m.Throughput(cpu(2)); still != want {
+		t.Errorf("without a change of pace %v, want %v", still, want)
+	}
+	if loaded.P50 != still.P50 || loaded.P5 > still.P50/1.4 || loaded.P95 < still.P50*1.4 || !(loaded.P95 < 3*still.P50) {
+		t.Errorf("under load %v, without %v", loaded, still)
+	}
+	wide := (&forecast{s: Snapshot{Model: m, Ending: Ending{Drift: 0.03, Load: 0.4}}}).throughput([]float64{0.001, 0.001, 1, 2, 3})
+	if !(wide.P5 > 0 && wide.P95 > wide.P50 && !math.IsInf(wide.P95, 0)) {
+		t.Errorf("wide: %v", wide)
+	}
+}
+
 // TestEndingCombinesErrors: the change by other programs is independent of the error of the prediction, and no end lies
 // in the past.
 func TestEndingCombinesErrors(t *testing.T) {
