@@ -3,8 +3,8 @@ package history
 import (
 	"fmt"
 	"math"
-
 	"slices"
+
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )

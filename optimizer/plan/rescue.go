@@ -2,8 +2,8 @@ package plan
 
 import (
 	"math"
-
 	"slices"
+
 	"trainopt/resources"
 )
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+
 	"trainopt/optimizer/report/page"
 )
 
