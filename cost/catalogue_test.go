@@ -76,7 +76,7 @@ func TestImportNewerOverOlder(t *testing.T) {
 // keeps its mode.
 func TestImportedPricesArePrivate(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	path := filepath.Join(state, PriceFile)
+	path := filepath.Join(state, priceFile)
 	mode := func(path string, want os.FileMode) {
 		t.Helper()
 		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
@@ -100,12 +100,12 @@ func TestImportsAddUp(t *testing.T) {
 	if first.Count("added") != 1 || second.Count("added") != 1 || second.Count("replaced") != 1 || second.Changes[0].Old.OnDemand != 1.5 {
 		t.Errorf("first %+v, second %+v", first.Changes, second.Changes)
 	}
-	before, err := os.ReadFile(filepath.Join(state, PriceFile))
+	before, err := os.ReadFile(filepath.Join(state, priceFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dry := importText(t, state, ownHead+"ours,node-9,L4,4,24,64,256,3,2026-05-05,contract,,\n", ImportOptions{DryRun: true})
-	if after, _ := os.ReadFile(filepath.Join(state, PriceFile)); dry.Count("added") != 1 || !bytes.Equal(before, after) {
+	if after, _ := os.ReadFile(filepath.Join(state, priceFile)); dry.Count("added") != 1 || !bytes.Equal(before, after) {
 		t.Errorf("a dry run: %+v, or the file changed", dry.Changes)
 	}
 	c, err := OpenCatalogue(state)
@@ -126,7 +126,7 @@ func TestImportsAddUp(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	// The written file is itself a list that can be imported elsewhere.
-	moved, err := Import(t.TempDir(), filepath.Join(state, PriceFile), ImportOptions{ListOptions: ListOptions{Today: today}})
+	moved, err := Import(t.TempDir(), filepath.Join(state, priceFile), ImportOptions{ListOptions: ListOptions{Today: today}})
 	if err != nil || moved.Count("added") != 2 || len(moved.Rejected) != 0 {
 		t.Errorf("%+v, %v", moved, err)
 	}
@@ -176,7 +176,7 @@ func TestDamagedPriceFileIsNamed(t *testing.T) {
 		"newer": bytes.Replace(whole, []byte("version 1"), []byte("version 2"), 1), "zeros": make([]byte, 100),
 	} {
 		state := t.TempDir()
-		path := write(t, filepath.Join(state, PriceFile), string(data))
+		path := write(t, filepath.Join(state, priceFile), string(data))
 		c, err := OpenCatalogue(state)
 		if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)

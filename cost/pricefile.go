@@ -16,8 +16,8 @@ import (
 	"trainopt/internal/regular"
 )
 
-// PriceFile is the name of the file of imported prices in a state directory.
-const PriceFile = "prices.csv"
+// priceFile is the name of the file of imported prices in a state directory.
+const priceFile = "prices.csv"
 
 // errDamaged is wrapped by the error for a price file that this program did not write, or wrote only in part.
 var errDamaged = errors.New("damaged price file")
@@ -92,7 +92,7 @@ func decodePrices(data []byte) ([]Offer, error) {
 
 // loadPrices reads the imported prices of a state directory; nil if there are none. The error names the file.
 func loadPrices(stateDir string) ([]Offer, error) {
-	path := filepath.Join(stateDir, PriceFile)
+	path := filepath.Join(stateDir, priceFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -114,7 +114,7 @@ func savePrices(stateDir string, offers []Offer) error {
 		err = os.MkdirAll(stateDir, 0o700)
 	}
 	if err == nil {
-		path, mode := filepath.Join(stateDir, PriceFile), fs.FileMode(0o600)
+		path, mode := filepath.Join(stateDir, priceFile), fs.FileMode(0o600)
 		if st, err := os.Stat(path); err == nil { // an existing file keeps its mode
 			mode = st.Mode().Perm()
 		}

@@ -3,6 +3,7 @@ package cost
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,9 +25,7 @@ var neuronMemory = map[string]resources.GiB{"Inferentia": 8, "Inferentia2": 32, 
 // newReference indexes a catalogue; nil yields a reference that compares nothing.
 func newReference(c *Catalogue) reference {
 	r := reference{silent: c == nil, offers: map[string]Offer{}, memory: map[string]resources.GiB{}, perGPU: map[string]USD{}}
-	for model, gib := range neuronMemory {
-		r.memory[model] = gib
-	}
+	maps.Copy(r.memory, neuronMemory)
 	if r.silent {
 		return r
 	}

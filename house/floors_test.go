@@ -64,7 +64,7 @@ var below = map[string][]string{
 	"optimizer/schedule/capacity": {},
 	"optimizer/schedule/share":    {"optimizer/schedule", "optimizer/schedule/solve"},
 	"optimizer/schedule/solve":    {},
-	"optimizer/schedule/place":    {},
+	"optimizer/schedule/place":    {"optimizer/schedule"},
 }
 
 // testSupport lists the packages that only tests import.

@@ -131,10 +131,5 @@ func members(set unix.CPUSet) []int {
 }
 
 func subset(a, b []int) bool {
-	for _, id := range a {
-		if !slices.Contains(b, id) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a, func(id int) bool { return !slices.Contains(b, id) })
 }

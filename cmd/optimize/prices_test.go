@@ -134,7 +134,7 @@ func TestImportedPricesCount(t *testing.T) {
 	w := newWorld(t)
 	list := w.write("own.csv", ownPrices)
 	_, dry, _ := w.prices(0, "import", "--dry-run", list)
-	if _, err := os.Stat(filepath.Join(w.state(), cost.PriceFile)); err == nil || !strings.Contains(dry, "nothing was stored") {
+	if _, err := os.Stat(filepath.Join(w.state(), "prices.csv")); err == nil || !strings.Contains(dry, "nothing was stored") {
 		t.Errorf("a dry run wrote, or does not say so:\n%s", dry)
 	}
 	code, out, errs := w.prices(0, "import", list)
@@ -163,7 +163,7 @@ func TestImportedPricesCount(t *testing.T) {
 		}
 	}
 	// A damaged price file: commands that need its prices fail, listings continue with a warning.
-	path := filepath.Join(w.state(), cost.PriceFile)
+	path := filepath.Join(w.state(), "prices.csv")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

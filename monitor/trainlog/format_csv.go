@@ -240,24 +240,20 @@ func (t *csvParser) fieldEnd(text []byte, at int) int {
 
 // anyNumber reports whether a field is a number; such a record is not a header.
 func anyNumber(fields [][]byte) bool {
-	for _, f := range fields {
-		if _, how := parseNumber(f, false); how == readNumber {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fields, func(f []byte) bool {
+		_, how := parseNumber(f, false)
+		return how == readNumber
+	})
 }
 
 // readHeader replaces the current header and reports a repeated or changed one.
 func (t *csvParser) readHeader(names []string, delim byte, n int, out sink) {
-	if t.cells != nil {
-		if !t.fresh {
-			out.header()
-			if slices.EqualFunc(names, t.cells, func(name string, c cell) bool { return c.name == name }) {
-				out.note(n, "header repeated")
-			} else {
-				out.note(n, "header changed to "+clip([]byte(strings.Join(names, string(delim)))))
-			}
+	if t.cells != nil && !t.fresh {
+		out.header()
+		if slices.EqualFunc(names, t.cells, func(name string, c cell) bool { return c.name == name }) {
+			out.note(n, "header repeated")
+		} else {
+			out.note(n, "header changed to "+clip([]byte(strings.Join(names, string(delim)))))
 		}
 	}
 	t.fresh, t.delim = false, delim
@@ -484,10 +480,7 @@ func mayBeHeader(text []byte) bool {
 // headerOf recognises a header: at least one recognised column and no numeric field. The delimiter with the most
 // recognised columns is chosen; a line without any delimiter is a header only if it is itself a column name.
 func headerOf(text []byte, o *parseOptions) (names []string, delim byte, ok bool) {
-	if len(text) == 0 || len(text) > headBytes {
-		return nil, 0, false
-	}
-	if !mayBeHeader(bytes.TrimLeft(text, "\ufeff")) {
+	if len(text) == 0 || len(text) > headBytes || !mayBeHeader(bytes.TrimLeft(text, "\ufeff")) {
 		return nil, 0, false
 	}
 	best := 0

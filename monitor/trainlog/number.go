@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,12 +153,7 @@ func plainNumber(s string, whole bool) (string, bool) {
 
 // grouped reports whether all groups after the first have three digits.
 func grouped(groups []string) bool {
-	for _, g := range groups[1:] {
-		if len(g) != 3 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(groups[1:], func(g string) bool { return len(g) != 3 })
 }
 
 // stampLayouts are the timestamp layouts that scripts write. Those without a zone are in the location of the options.

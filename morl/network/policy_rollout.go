@@ -80,13 +80,11 @@ func each(n, workers int, f func(worker, i int) error) error {
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for w := range min(max(workers, 1), n) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range next {
 				errs[i] = f(w, i)
 			}
-		}()
+		})
 	}
 	for i := range n {
 		next <- i

@@ -25,6 +25,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // covers reports whether a is at least as good as b in all objectives.
@@ -49,12 +50,7 @@ func compare(a, b []float64) int {
 
 // hasNaN reports whether a point has a NaN.
 func hasNaN(p []float64) bool {
-	for _, v := range p {
-		if math.IsNaN(v) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, math.IsNaN)
 }
 
 // wantLength panics unless all points have n objectives.

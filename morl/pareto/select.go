@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // errEmpty reports that no point is available for selection.
@@ -117,12 +118,7 @@ func normalised(preference []float64) ([]float64, error) {
 
 // finite reports whether all components are finite numbers.
 func finite(p []float64) bool {
-	for _, v := range p {
-		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p, func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
 }
 
 // scale maps each objective to its score.

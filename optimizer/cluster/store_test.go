@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
 	"time"
+
 	"trainopt/optimizer/run"
 )
 

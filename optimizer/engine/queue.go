@@ -203,10 +203,5 @@ func (a rank) compare(b rank) int {
 
 // hasAll reports whether have contains all of want.
 func hasAll(have, want []string) bool {
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }

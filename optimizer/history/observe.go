@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
@@ -105,10 +106,7 @@ func RecallLogs(paths []string, o LogOptions, fallback resources.Allocation) rec
 
 // lacksCPUCount reports whether a segment with unit times has no CPU count.
 func (log *trainingLog) lacksCPUCount() bool {
-	for _, m := range log.stretches {
-		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(log.stretches, func(m measured) bool {
+		return m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs)
+	})
 }

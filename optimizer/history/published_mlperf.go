@@ -65,12 +65,7 @@ func readSubmissions(r io.Reader) ([]measurement, error) {
 func mlperfFramework(benchmark, list string) string {
 	list = strings.ToLower(list)
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(list, w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(list, w) })
 	}
 	switch {
 	case benchmark == "dlrm_dcnv2" && has("hugectr"):

@@ -1,6 +1,9 @@
 package inspect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // gpu reports whether the script uses an accelerator: "yes", "no", or unknown when imported modules may hide it.
 // Comments and texts are ignored. The clue with the largest weight decides. Without clues, the result is "no" only
@@ -171,12 +174,7 @@ func (s *script) isCPU(t []token) bool {
 }
 
 func mentionsName(t []token, wanted string) bool {
-	for _, one := range t {
-		if one.kind == name && one.s == wanted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t, func(one token) bool { return one.kind == name && one.s == wanted })
 }
 
 // multiGPUCalls maps the calls that use several GPUs to the names of findings.

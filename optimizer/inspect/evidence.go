@@ -275,12 +275,9 @@ func (s *script) parses(function string) bool {
 	if at < 0 {
 		return false
 	}
-	for _, st := range s.statements[at+1 : s.blockEnd(at)] {
-		if slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && strings.HasPrefix(t.s, "parse_") }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.statements[at+1:s.blockEnd(at)], func(st statement) bool {
+		return slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && strings.HasPrefix(t.s, "parse_") })
+	})
 }
 
 // maxOptions is the number of options whose use is followed through the script.

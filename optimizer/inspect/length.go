@@ -55,10 +55,8 @@ var ofOneEpoch = regexp.MustCompile(`(?i)\b(per|in an|in each|in one|of an|of ea
 func unitOf(name, help string) string {
 	parts := strings.Split(name, ".")
 	end := parts[len(parts)-1]
-	for _, p := range parts[:len(parts)-1] {
-		if otherPart.MatchString(p) {
-			return ""
-		}
+	if slices.ContainsFunc(parts[:len(parts)-1], otherPart.MatchString) {
+		return ""
 	}
 	switch {
 	case epochName.MatchString(end):

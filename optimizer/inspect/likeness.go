@@ -256,10 +256,8 @@ func effectOf(n string) effect {
 	case unitOf(n, "") != "":
 		return LengthOnly
 	}
-	for _, r := range optionNames[KnobResume] {
-		if end == r {
-			return LengthOnly
-		}
+	if slices.Contains(optionNames[KnobResume], end) {
+		return LengthOnly
 	}
 	return WorkEffect
 }

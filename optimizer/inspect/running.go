@@ -128,12 +128,7 @@ func (s *script) aware() bool {
 
 // says reports whether a string of the code, not a comment, equals the given text.
 func (s *script) says(text string) bool {
-	for _, t := range s.strings {
-		if t.s == text {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.strings, func(t token) bool { return t.s == text })
 }
 
 // stateCall returns the line of a call that certainly saves (or loads) state, or of one that may (json.dump) in a
@@ -399,10 +394,7 @@ func (s *script) filled(v string) (string, bool) {
 
 // replay reports whether OPTIMIZE_REPLAY = True is set at module level.
 func (s *script) replay() bool {
-	for _, a := range s.assignments {
-		if a.how == assigned && a.target == "OPTIMIZE_REPLAY" && a.scope == "" && len(a.value) == 1 && a.value[0].s == "True" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.assignments, func(a assignment) bool {
+		return a.how == assigned && a.target == "OPTIMIZE_REPLAY" && a.scope == "" && len(a.value) == 1 && a.value[0].s == "True"
+	})
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -36,11 +37,8 @@ func (s *script) batchSize() Finding {
 		}
 	}
 	for _, o := range s.options {
-		for _, n := range o.names {
-			if batchName.MatchString(n) {
-				add(o.value, byOption, o.line)
-				break
-			}
+		if slices.ContainsFunc(o.names, batchName.MatchString) {
+			add(o.value, byOption, o.line)
 		}
 	}
 	for i := range s.assignments {

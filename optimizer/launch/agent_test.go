@@ -13,9 +13,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"trainopt/resources"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
 )
 
 // The agent is killed; another one adopts the job and reports its end exactly.

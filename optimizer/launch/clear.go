@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
 	"trainopt/resources"
 )
 

@@ -193,12 +193,7 @@ func (j *job) watchOrphans() {
 const orphanTick = 200 * time.Millisecond
 
 func anyAlive(list []stat) bool {
-	for _, s := range list {
-		if s.alive() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, stat.alive)
 }
 
 // Handle implements Job.

@@ -10,9 +10,10 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-	"trainopt/resources"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
 )
 
 // File descriptors of the standby, inherited from the agent, and of the keeper, inherited from the standby. Stdin is that

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,10 +100,7 @@ func mayBeLog(path string) bool {
 			return false
 		}
 	}
-	for _, part := range strings.Split(filepath.Dir(path), string(filepath.Separator)) {
-		if part == "site-packages" || part == "node_modules" || part == "__pycache__" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Split(filepath.Dir(path), string(filepath.Separator)), func(part string) bool {
+		return part == "site-packages" || part == "node_modules" || part == "__pycache__"
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,10 +16,8 @@ import (
 // runs Python. The observer may be switched off, or the interpreter may ignore PYTHONPATH (-I, -E) or sitecustomize
 // (-S, -I).
 func WhyUnobservable(argv, env []string) string {
-	for _, item := range env {
-		if item == switchVariable+"=off" {
-			return switchVariable + "=off is set"
-		}
+	if slices.Contains(env, switchVariable+"=off") {
+		return switchVariable + "=off is set"
 	}
 	words := argv
 	if len(argv) > 0 && !isPython(argv[0]) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,10 +127,5 @@ func walk(root string, depth int, each func(path string) bool) bool {
 	if depth <= 1 {
 		return true
 	}
-	for _, dir := range below {
-		if !walk(dir, depth-1, each) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(below, func(dir string) bool { return !walk(dir, depth-1, each) })
 }

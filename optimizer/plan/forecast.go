@@ -332,12 +332,8 @@ func excess(value, limit float64) float64 {
 }
 
 func finite(c Candidate) bool {
-	for _, v := range []float64{c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Chance} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
+	values := []float64{c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Chance}
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // quantiles returns the 5th, 50th and 95th percentile of v, interpolated linearly. O(n log n).

@@ -93,12 +93,9 @@ func (b *evaluation) beats(sc scale, i, j int) bool {
 
 // wasMeasured reports whether an allocation was measured, in this run or before.
 func (b *evaluation) wasMeasured(a resources.Allocation) bool {
-	for _, m := range b.forecast.s.Model.Measured() {
-		if m.SameShape(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.forecast.s.Model.Measured(), func(m resources.Allocation) bool {
+		return m.SameShape(a)
+	})
 }
 
 // reachable reports whether a running job may move to an allocation.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"trainopt/resources"
 )
@@ -49,12 +50,9 @@ func RescueProbe(s Snapshot) (*resources.Allocation, string) {
 // distant reports whether no measurement lies near an allocation.
 func (b *evaluation) distant(a resources.Allocation) bool {
 	octaves := func(x, y int) float64 { return math.Abs(math.Log2(float64(max(x, 1)) / float64(max(y, 1)))) }
-	for _, m := range b.forecast.s.Model.Measured() {
-		if octaves(a.GPUs, m.GPUs)+octaves(a.CPUs, m.CPUs)+octaves(a.BatchSize, m.BatchSize) < apart && a.Threads == m.Threads {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.forecast.s.Model.Measured(), func(m resources.Allocation) bool {
+		return octaves(a.GPUs, m.GPUs)+octaves(a.CPUs, m.CPUs)+octaves(a.BatchSize, m.BatchSize) < apart && a.Threads == m.Threads
+	})
 }
 
 // affordable reports whether a small share of the remaining time and money suffices to measure an allocation.

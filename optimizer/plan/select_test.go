@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 	"testing"
+
 	"trainopt/sla"
 )
 

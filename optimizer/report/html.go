@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"trainopt/optimizer/report/page"
 )
 
@@ -36,10 +38,5 @@ func pictured(d *Data) document {
 }
 
 func allEmpty(list []page.Picture) bool {
-	for _, p := range list {
-		if p.Empty == "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(p page.Picture) bool { return p.Empty == "" })
 }

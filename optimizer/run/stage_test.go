@@ -11,12 +11,12 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"trainopt/simulator/training"
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
+	"trainopt/simulator/training"
 )
 
 // patience bounds the waits of a test; it expires only if the test fails.

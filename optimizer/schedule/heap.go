@@ -7,7 +7,7 @@ type Heap[T interface{ Before(T) bool }] []T
 // Init makes a heap of a list in any order. O(n).
 func (h Heap[T]) Init() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
+		h.Down(i)
 	}
 }
 
@@ -31,12 +31,12 @@ func (h *Heap[T]) Pop() T {
 	first, last := list[0], len(list)-1
 	list[0] = list[last]
 	*h = list[:last]
-	h.down(0)
+	h.Down(0)
 	return first
 }
 
-// down moves an element behind those that come before it.
-func (h Heap[T]) down(i int) {
+// Down restores the order after the element at index i has moved back in it. O(log n).
+func (h Heap[T]) Down(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(h) {

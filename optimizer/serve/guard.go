@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"trainopt/internal/regular"
@@ -94,12 +95,7 @@ func (g *guard) allowedHost(host string) bool {
 	if net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}
-	for _, h := range g.hosts {
-		if name == strings.ToLower(h) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.hosts, func(h string) bool { return name == strings.ToLower(h) })
 }
 
 // access is the result of checking the credentials of a request.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
 	"trainopt/optimizer/report/page"
 )
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -275,10 +276,8 @@ func (e *CellError) Error() string {
 // output returns the output of the task that computes a cell in the present attempt.
 func (c *call) output(cell int) string {
 	for t, numbers := range c.tasks {
-		for _, k := range numbers {
-			if k == cell {
-				return fmt.Sprintf("%s.%d", outputFile(c.dir, c.at), t)
-			}
+		if slices.Contains(numbers, cell) {
+			return fmt.Sprintf("%s.%d", outputFile(c.dir, c.at), t)
 		}
 	}
 	return outputFile(c.dir, c.at)

@@ -166,12 +166,7 @@ const maxQuantity = 1e12
 
 // positive reports whether all values are positive and at most maxQuantity.
 func positive(values ...float64) bool {
-	for _, v := range values {
-		if !(v > 0) || v > maxQuantity {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) || v > maxQuantity })
 }
 
 // treeFile is a library with platforms of its types.

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 )
@@ -117,11 +118,21 @@ func (b *bucketed) Next(m *Machine, job *order.Job, want int) (int32, int) {
 	return -1, 0
 }
 
+// entry is a node, a processor or a running job with its key. The smallest key comes first, and of equal keys the
+// smallest number.
+type entry struct {
+	key float64
+	of  int32
+}
+
+// Before is the order of a heap.
+func (a entry) Before(b entry) bool { return a.key < b.key || a.key == b.key && a.of < b.of }
+
 // heaped keeps the candidates of a job, nodes or processors, in a heap by free memory or bandwidth at insertion, the
 // largest first. Cores are taken only from the top, so all other entries remain valid.
 type heaped struct {
 	bandwidth bool
-	heap      minHeap // of the negative amounts
+	heap      schedule.Heap[entry] // of the negative amounts
 }
 
 func (h *heaped) Start(m *Machine, job *order.Job) {
@@ -139,7 +150,7 @@ func (h *heaped) Start(m *Machine, job *order.Job) {
 			}
 		}
 	}
-	h.heap.init()
+	h.heap.Init()
 }
 
 // Next removes or re-sorts a top entry that is exhausted or out of date until the top is current, and takes one core
@@ -159,10 +170,10 @@ func (h *heaped) Next(m *Machine, job *order.Job, _ int) (int32, int) {
 		}
 		switch {
 		case free == 0 || m.memory[node] < job.Memory:
-			h.heap.pop()
+			h.heap.Pop()
 		case -left != top.key:
 			top.key = -left
-			h.heap.down(0)
+			h.heap.Down(0)
 		default:
 			return int32(m.free.next(first)), 1
 		}

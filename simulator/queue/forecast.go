@@ -3,6 +3,7 @@ package queue
 import (
 	"math"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -13,7 +14,7 @@ type forecast struct {
 	memory []float64 // free memory by node, MB
 	room   []int
 	at     []float64
-	ends   minHeap // expected ends, by index in state.running
+	ends   schedule.Heap[entry] // expected ends, by index in state.running
 	// missing is the number of pools that have no room yet.
 	missing int
 	heaped  bool
@@ -69,11 +70,11 @@ func (f *forecast) later(s *state, job int32, pools []pool, until float64) []flo
 		for i := range s.running {
 			f.ends = append(f.ends, entry{s.running[i].end, int32(i)})
 		}
-		f.ends.init()
+		f.ends.Init()
 		f.heaped = true
 	}
 	for f.missing > 0 && len(f.ends) > 0 && f.ends[0].key <= until {
-		e := f.ends.pop()
+		e := f.ends.Pop()
 		f.missing -= f.release(s, &s.running[e.of], &s.Jobs[job], pools, max(e.key, s.Now))
 	}
 	return f.at

@@ -256,12 +256,7 @@ func (c *Chart) shown(points []Point) []Point {
 
 // HasValue reports whether any point has a known value.
 func HasValue(points []Point) bool {
-	for _, p := range points {
-		if Known(p.Y) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(points, func(p Point) bool { return Known(p.Y) })
 }
 
 // axes returns the scales for the points, bands and moments. Levels above three times the data are ignored so that a

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -35,11 +36,8 @@ func (p *Parallel) Picture() Picture {
 	out := Picture{ID: p.ID, Title: p.Title}
 	var axes []Coordinate
 	for _, a := range p.Axes {
-		for _, v := range a.Values {
-			if Known(v) {
-				axes = append(axes, a)
-				break
-			}
+		if slices.ContainsFunc(a.Values, Known) {
+			axes = append(axes, a)
 		}
 	}
 	if len(axes) < 2 || len(p.Lines) == 0 {

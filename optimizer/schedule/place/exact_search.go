@@ -1,10 +1,11 @@
 package place
 
 import (
-	"container/heap"
 	"context"
 	"math"
 	"slices"
+
+	"trainopt/optimizer/schedule"
 )
 
 // branched is a bound on a column in a branch. up is set while the column is nonbasic at its upper bound.
@@ -22,19 +23,8 @@ type branch struct {
 	key    []int32
 }
 
-// open is a heap of branches with the highest bound first.
-type open []*branch
-
-func (o open) Len() int           { return len(o) }
-func (o open) Less(i, j int) bool { return o[i].bound > o[j].bound }
-func (o open) Swap(i, j int)      { o[i], o[j] = o[j], o[i] }
-func (o *open) Push(x any)        { *o = append(*o, x.(*branch)) }
-func (o *open) Pop() any {
-	old := *o
-	last := old[len(old)-1]
-	*o = old[:len(old)-1]
-	return last
-}
+// Before orders the open branches: the highest bound first.
+func (b *branch) Before(o *branch) bool { return b.bound > o.bound }
 
 // search is branch and bound over the integer numbers of nodes of the columns. It dives, branching on one column at a
 // time, and then returns to the open branch with the highest bound. Each branch is solved by the dual simplex method,
@@ -54,7 +44,7 @@ type search struct {
 	active int       // columns from it on cannot occur in a sufficiently better placement
 	others float64   // bound on placements with other columns
 
-	open   open
+	open   schedule.Heap[*branch]
 	lo, hi []float64 // by column, in the current branch
 	out    []bool    // by column: whether the current branch bounds it
 	basic  []bool
@@ -107,7 +97,7 @@ func (s *search) run(ctx context.Context) error {
 			if len(s.open) == 0 || s.close() {
 				return nil
 			}
-			next = heap.Pop(&s.open).(*branch)
+			next = s.open.Pop()
 		}
 		if next.bound <= s.enough() {
 			s.left = max(s.left, next.bound)
@@ -127,7 +117,7 @@ func (s *search) run(ctx context.Context) error {
 		}
 	}
 	if next != nil {
-		heap.Push(&s.open, next)
+		s.open.Push(next)
 	}
 	return nil
 }
@@ -178,10 +168,10 @@ func (s *search) dive(n *branch) *branch {
 	down, up := s.child(n, value, col, math.Inf(-1), math.Floor(x)), s.child(n, value, col, math.Ceil(x), math.Inf(1))
 	// Continue with the upper side from a fraction of 0.4, else with the lower one.
 	if x-math.Floor(x) >= 0.4 {
-		heap.Push(&s.open, down)
+		s.open.Push(down)
 		return up
 	}
-	heap.Push(&s.open, up)
+	s.open.Push(up)
 	return down
 }
 

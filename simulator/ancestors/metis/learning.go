@@ -84,7 +84,7 @@ type task struct {
 // for which needsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
 // capacity 0, and the last group of metis may have fewer than 27 nodes. When ctx is done, it returns its error and
 // the best solution so far, nil if none. O(episodes × containers × levels × parameters).
-func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, *curve, error) {
+func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	s, curve, err := placeWith(ctx, p, m, o, progress)
 	if err != nil {
 		return s, curve, fmt.Errorf("place by %s: %w", o.method(), err)
@@ -101,7 +101,7 @@ func (o learningOptions) method() string {
 
 // placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
 // solution.
-func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, *curve, error) {
+func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	t := &task{learningOptions: o, problem: p, model: m}
 	if err := t.check(); err != nil {
 		return nil, nil, err
@@ -129,35 +129,35 @@ func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOption
 	if o.Entropy != 0 {
 		s.entropy = float32(max(0, o.Entropy))
 	}
-	c := &curve{}
+	var curve []LearningPoint
 	found, err := s.run(ctx, o.Seed, t.Workers, func(p LearningPoint) {
 		if o.Clock != nil {
 			p.Seconds = o.Clock().Seconds()
 		}
-		c.Points = append(c.Points, p)
+		curve = append(curve, p)
 		if progress != nil {
 			progress(p)
 		}
 	})
 	if err != nil && found.broken {
-		return nil, c, err
+		return nil, curve, err
 	}
 	if found.broken {
-		return nil, c, fmt.Errorf("%w: none of %d episodes did", place.ErrInfeasible, s.episodes)
+		return nil, curve, fmt.Errorf("%w: none of %d episodes did", place.ErrInfeasible, s.episodes)
 	}
 	solution := &place.Solution{Bound: math.NaN(), Gap: math.NaN()}
 	for n, pattern := range found.pattern {
 		solution.Placement = append(solution.Placement, slices.Clone(p.Types[t.kind[n]].Table.Counts(pattern)))
 	}
 	played := 0
-	if n := len(c.Points); n > 0 {
-		played = c.Points[n-1].Episode
+	if n := len(curve); n > 0 {
+		played = curve[n-1].Episode
 	}
 	solution.Notes = append(solution.Notes, fmt.Sprintf("the best of %d episodes", played))
 	if s.price != nil {
 		solution.Notes = append(solution.Notes, fmt.Sprintf("outside the zones of their apps: %.1f %% of the batch, of at most %.1f %%", 100*found.cost, 100*s.budget))
 	}
-	return solution, c, err
+	return solution, curve, err
 }
 
 // mostLearned is the maximum number of nodes, mostActions that of vanilla RL.

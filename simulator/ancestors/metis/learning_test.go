@@ -110,7 +110,7 @@ func TestPlaceFindsOptimum(t *testing.T) {
 				t.Errorf("got %v, %+v, %v; want 1.45", s.Placement, w, err)
 			}
 			// The policy itself improves, not only the best placement found.
-			first, last := meanValue(curve.Points[:10]), meanValue(curve.Points[len(curve.Points)-10:])
+			first, last := meanValue(curve[:10]), meanValue(curve[len(curve)-10:])
 			if last < first+0.1 {
 				t.Errorf("episodes were worth %v at first and %v in the end", first, last)
 			}
@@ -199,7 +199,7 @@ func TestTrain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, last := meanValue(curve.Points[:2]), meanValue(curve.Points[len(curve.Points)-4:])
+			first, last := meanValue(curve[:2]), meanValue(curve[len(curve)-4:])
 			if last < first+0.05 {
 				t.Errorf("episodes were worth %v at first, %v in the end", first, last)
 			}
@@ -302,7 +302,7 @@ func TestPlaceLoadedCluster(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, want := objective.Value(w, p.Nodes()), curve.Points[len(curve.Points)-1].Best; math.Abs(got-want) > 1e-9*math.Abs(want) {
+				if got, want := objective.Value(w, p.Nodes()), curve[len(curve)-1].Best; math.Abs(got-want) > 1e-9*math.Abs(want) {
 					t.Errorf("the placement is worth %v, the best was %v", got, want)
 				}
 				if method == "george" && s.Placement[4][1] > 0 {
@@ -430,8 +430,8 @@ func TestLearningRefuses(t *testing.T) {
 			stop()
 		}
 	})
-	if !errors.Is(err, context.Canceled) || s == nil || len(s.Placement) != 3 || len(curve.Points) < 4 || len(curve.Points) > 7 {
-		t.Errorf("cancelled after 50 episodes: %+v, %d points, %v", s, len(curve.Points), err)
+	if !errors.Is(err, context.Canceled) || s == nil || len(s.Placement) != 3 || len(curve) < 4 || len(curve) > 7 {
+		t.Errorf("cancelled after 50 episodes: %+v, %d points, %v", s, len(curve), err)
 	}
 }
 
@@ -465,7 +465,7 @@ func BenchmarkMetis(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			sum += curve.Points[len(curve.Points)-1].Best
+			sum += curve[len(curve)-1].Best
 		}
 		b.ReportMetric(sum/3, "RPS")
 		b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/3, "s/group")

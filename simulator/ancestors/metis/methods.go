@@ -285,7 +285,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 			return nil, err
 		}
 		out := &Outcome{Solution: *s}
-		for _, at := range curve.Points {
+		for _, at := range curve {
 			out.Curve = append(out.Curve, point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best), Cost: at.Cost})
 		}
 		return out, err

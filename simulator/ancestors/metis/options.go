@@ -91,8 +91,3 @@ type LearningPoint struct {
 	Best  float64 // best value so far within the budget, −Inf if none
 	Cost  float64 // mean share of containers that violate a soft constraint
 }
-
-// curve is a learning curve.
-type curve struct {
-	Points []LearningPoint
-}

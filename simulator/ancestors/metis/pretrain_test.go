@@ -49,13 +49,13 @@ func TestCurves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, q := range curve.Points {
+				for _, q := range curve {
 					fmt.Fprintf(f, "%d,%d,%d,%d,%d,%.3f,%.6f,%.6f\n", c.nodes, c.containers, g, seed, q.Episode, q.Seconds, q.Value, q.Best)
 				}
 				n := float64(c.groups * *seeds)
-				first += curve.Points[0].Value / n
-				last += curve.Points[len(curve.Points)-1].Best / n
-				seconds += curve.Points[len(curve.Points)-1].Seconds / n
+				first += curve[0].Value / n
+				last += curve[len(curve)-1].Best / n
+				seconds += curve[len(curve)-1].Seconds / n
 			}
 		}
 		t.Logf("%d nodes, %d containers: %.4f at first, %.4f after %d episodes, %.2f s of processors a batch", c.nodes, c.containers, first, last, *episodes, seconds)
@@ -106,7 +106,7 @@ func firstEpisodes(t *testing.T, m *Model, size, groups int) float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum += curve.Points[0].Value / float64(groups)
+		sum += curve[0].Value / float64(groups)
 	}
 	return sum
 }

@@ -23,26 +23,25 @@ func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
 // Train trains sub-schedulers for 27 nodes. progress, if not nil, is called with each point of the curve. When ctx is
 // done, Train returns its error.
-func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (*Model, *curve, error) {
+func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (m *Model, curve []LearningPoint, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, nil, err
 	}
 	o = o.withDefaults()
-	m := &Model{recipe: o.Recipe, apps: slices.Clone(o.Table.Apps()), capacity: o.Table.Capacity(), notes: map[string]string{
+	m = &Model{recipe: o.Recipe, apps: slices.Clone(o.Table.Apps()), capacity: o.Table.Capacity(), notes: map[string]string{
 		"seed": strconv.FormatUint(o.Seed, 10), "episodes": strconv.Itoa(o.Episodes),
 	}}
-	c := &curve{}
 	report := func(p LearningPoint) {
 		p.Seconds = o.Clock().Seconds()
-		c.Points = append(c.Points, p)
+		curve = append(curve, p)
 		if progress != nil {
 			progress(p)
 		}
 	}
 	if err := recipes[o.Recipe](ctx, o, m, report); err != nil {
-		return nil, c, fmt.Errorf("train placement by the %s recipe: %w", o.Recipe, err)
+		return nil, curve, fmt.Errorf("train placement by the %s recipe: %w", o.Recipe, err)
 	}
-	return m, c, nil
+	return m, curve, nil
 }
 
 func trainOriginal(ctx context.Context, o TrainOptions, m *Model, report func(LearningPoint)) error {

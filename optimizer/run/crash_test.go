@@ -1,0 +1,238 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
+)
+
+// TestJobDiesOfTheCheckpointSignal: a job wrongly considered resumable is restarted once, and then runs undisturbed.
+func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 20 { // enough epochs that probes are worthwhile
+			if !a.work(90, 1) {
+				if asks, _ := a.counts(); asks > 0 {
+					return died("SIGUSR1")
+				}
+				return a.leave()
+			}
+		}
+		return finished
+	})
+	s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio = "model", "", 0.9
+	s.cfg.Preference, _ = plan.ParsePreference("cost")
+	s.cfg.PreferenceGiven = true
+	res := s.run()
+	if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 20 {
+		t.Errorf("exit %d (%v) after %v epochs, want 0, 20", res.Code, res.Err, res.Record.Outcome.Epochs)
+	}
+	on := s.started()
+	if len(on) != 2 {
+		t.Errorf("%d starts, want 2: %q", len(on), s.said(Info, ""))
+	}
+	asks := 0
+	for _, a := range on {
+		n, _ := a.counts()
+		asks += n
+	}
+	if asks != 1 {
+		t.Errorf("asked %d times for a checkpoint, want once", asks)
+	}
+	if w := s.said(Warning, "died of SIGUSR1"); len(w) != 1 {
+		t.Errorf("warnings %q, want one", w)
+	}
+}
+
+// TestFailureAfterTheWork: a resumable job that fails after its last epoch, in a test or an export, is not restarted.
+func TestFailureAfterTheWork(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 10; {
+			a.work(10, 1)
+		}
+		a.stage.saved = 10
+		return failed(1)
+	})
+	res := s.run()
+	if res.Code != CodeTraining || len(s.started()) != 1 {
+		t.Errorf("exit %d after %d starts, want %d after 1", res.Code, len(s.started()), CodeTraining)
+	}
+}
+
+// TestCrashesBackOff: a resumable job that is killed is restarted from its checkpoint with increasing delays, and no
+// more when it makes no progress, however long each attempt runs.
+func TestCrashesBackOff(t *testing.T) {
+	for name, seconds := range map[string]float64{"at once": 1, "after a while": 15} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 3; {
+					a.work(10, seconds)
+				}
+				a.stage.saved = 3
+				a.stage.clock.advance(at(seconds)) // killed in the fourth each time
+				return died("SIGKILL")
+			})
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(500 * time.Millisecond)
+				}
+			}
+			s.cfg.Restarts = 3
+			res := s.run()
+			if res.Code != CodeTraining || res.Record.State != journal.Failed || res.Record.Exit.Signal == nil || *res.Record.Exit.Signal != "SIGKILL" {
+				t.Errorf("exit %d (%v), %s, %+v: want %d, failed, SIGKILL", res.Code, res.Err, res.Record.State, res.Record.Exit, CodeTraining)
+			}
+			if !strings.Contains(res.Record.Exit.Detail, "gave up") {
+				t.Errorf("%q does not say that it was given up", res.Record.Exit.Detail)
+			}
+			on := s.started()
+			if len(on) != 4 {
+				t.Fatalf("%d starts, want the first and 3 more", len(on))
+			}
+			for i, a := range on[1:] {
+				if a.setting("OPTIMIZER_RESUME") != "1" {
+					t.Errorf("start %d does not resume", i+2)
+				}
+			}
+			first := (on[1].from - on[0].from).Seconds() - 4*seconds // three epochs and the one that fails
+			last := (on[3].from - on[2].from).Seconds() - seconds
+			if first < 0.5 || first > 2 || last < first+0.5 {
+				t.Errorf("the first start again came after %g s, the last after %g: want about one second, and longer", first, last)
+			}
+		})
+	}
+}
+
+// TestSameFailureAgain: a job that fails by itself is restarted once if it fails again in the same way at the same
+// place, and further if it failed elsewhere, in another way, or by a signal of another process.
+func TestSameFailureAgain(t *testing.T) {
+	every := func(n int, exit launch.Exit) func(*actor) launch.Exit { // fails after n more epochs of each launch
+		return func(a *actor) launch.Exit {
+			for i, from := 0, a.begin(); a.epoch < 10; i++ {
+				if i == n {
+					a.stage.saved = from + n
+					return exit
+				}
+				a.work(10, 10)
+			}
+			return finished
+		}
+	}
+	// fails at the given epoch of each launch, and continues each time from the second
+	places := func(exits []launch.Exit, epochs ...int) func(*actor) launch.Exit {
+		return func(a *actor) launch.Exit {
+			for a.begin(); a.epoch < 10; a.work(10, 10) {
+				if i := min(a.n, len(epochs)) - 1; a.epoch == epochs[i] {
+					a.stage.saved = 2
+					return exits[min(i, len(exits)-1)]
+				}
+			}
+			return finished
+		}
+	}
+	only := func(e launch.Exit) []launch.Exit { return []launch.Exit{e} }
+	for name, c := range map[string]struct {
+		play   func(*actor) launch.Exit
+		starts int
+		code   Code
+	}{
+		"an exception at the same place":      {places(only(failed(1)), 4, 4), 2, CodeTraining},
+		"a crash at the same place":           {places(only(died("SIGSEGV")), 4, 4), 2, CodeTraining},
+		"out of memory at the same place":     {places(only(launch.Exit{Reason: launch.OOM, Code: -1, Signal: "SIGKILL"}), 4, 4), 2, CodeTraining},
+		"no progress after the restart":       {places(only(failed(1)), 4, 2), 2, CodeTraining},
+		"earlier than before, then the end":   {places(only(failed(1)), 5, 3, 11), 3, CodeDone},
+		"further each time":                   {every(3, failed(1)), 4, CodeDone},
+		"another code":                        {places([]launch.Exit{failed(1), failed(2)}, 4, 4, 11), 3, CodeDone},
+		"killed by another process":           {places(only(died("SIGKILL")), 4, 4, 11), 3, CodeDone},
+		"killed, as reported by a shell":      {places(only(failed(137)), 4, 4, 11), 3, CodeDone},
+		"a request for a restart by its code": {places(only(failed(75)), 4, 4, 11), 3, CodeDone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, c.play)
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(500 * time.Millisecond)
+				}
+			}
+			res := s.run()
+			if res.Code != c.code || len(s.started()) != c.starts {
+				t.Errorf("exit %d (%v) after %d starts, want %d after %d: %q", res.Code, res.Err, len(s.started()), c.code, c.starts, s.said(Warning, ""))
+			}
+			if c.code == CodeTraining && !strings.Contains(res.Record.Exit.Detail, "in the same way again") {
+				t.Errorf("exit %+v does not state the repetition", res.Record.Exit)
+			}
+		})
+	}
+}
+
+// TestCrashesWithoutACheckpoint: a job without checkpoints, or without any progress, is not restarted.
+func TestCrashesWithoutACheckpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		resume Resumable
+		epochs int
+	}{"not resumable": {resumableNo, 3}, "at once": {resumableYes, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.epoch < c.epochs {
+					a.work(10, 1)
+				}
+				return died("SIGSEGV")
+			})
+			if c.epochs == 0 {
+				s.play = func(*actor) launch.Exit { return failed(2) }
+			}
+			s.cfg.Resume = c.resume
+			res := s.run()
+			if res.Code != CodeTraining || len(s.started()) != 1 {
+				t.Errorf("exit %d (%v) after %d starts, want %d after 1", res.Code, res.Err, len(s.started()), CodeTraining)
+			}
+		})
+	}
+}
+
+// TestLeavesWithTryAgain: an unrequested exit with code 75 is a restart request of a resumable job, and a failure of
+// any other job.
+func TestLeavesWithTryAgain(t *testing.T) {
+	play := func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 6; {
+			if a.n == 1 && a.epoch == 3 {
+				a.stage.saved = 3
+				return failed(75)
+			}
+			a.work(6, 1)
+		}
+		return finished
+	}
+	for name, c := range map[string]struct {
+		resume Resumable
+		code   Code
+		starts int
+		rows   int
+	}{"resumable": {resumableYes, CodeDone, 2, 6}, "not": {resumableNo, CodeTraining, 1, 3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, play)
+			s.cfg.Resume = c.resume
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(200 * time.Millisecond)
+				}
+			}
+			res := s.run()
+			if res.Code != c.code || len(s.started()) != c.starts || res.Record.Outcome.Rows != c.rows {
+				t.Errorf("exit %d (%v) after %d starts and %d rows, want %d, %d, %d", res.Code, res.Err, len(s.started()), res.Record.Outcome.Rows, c.code, c.starts, c.rows)
+			}
+			if c.code == CodeTraining && (res.Record.Exit.Code == nil || *res.Record.Exit.Code != 75) {
+				t.Errorf("exit %+v, want its own code 75", res.Record.Exit)
+			}
+		})
+	}
+}
