@@ -104,7 +104,7 @@ func TestRecallByLikeness(t *testing.T) {
 	}
 }
 
-// TestRecallByThreads: a run with other thread variables of the user says nothing about the pace.
+// TestRecallByThreads: a run with other thread variables of the user is no evidence of the pace.
 func TestRecallByThreads(t *testing.T) {
 	for _, was := range []string{"", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2"} {
 		for _, is := range []string{"", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=1"} {
