@@ -101,16 +101,16 @@ func (j JobEnvironment) variables(base []string) []variable {
 // threadVariables set the sizes of the thread pools of OpenMP, MKL, OpenBLAS and NumExpr.
 var threadVariables = []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
 
-// UserThreads returns the thread variables that an environment already sets. If the user sets one of them, the others
-// keep the defaults of their libraries, which follow OMP_NUM_THREADS.
+// UserThreads returns the thread variables that an environment already sets, as NAME=VALUE in a fixed order. If the user
+// sets one of them, the others keep the defaults of their libraries, which follow OMP_NUM_THREADS.
 func UserThreads(environ []string) []string {
-	var names []string
+	var set []string
 	for _, name := range threadVariables {
-		if has(environ, name) {
-			names = append(names, name)
+		if i := slices.IndexFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }); i >= 0 {
+			set = append(set, environ[i])
 		}
 	}
-	return names
+	return set
 }
 
 func has(environ []string, name string) bool {

@@ -22,7 +22,7 @@ func (e *Enforcer) needsQuota() bool { return !e.s.Cpuset.available() && !e.whol
 
 // addQuota sets a quota on a job that had all CPUs and gets fewer, where cgroup v2 offers one. If that fails, affinity alone
 // holds, as after a launch.
-func (e *enforcer) addQuota(cpus int) {
+func (e *Enforcer) addQuota(cpus int) {
 	if e.s.Offer == "" {
 		return
 	}

@@ -103,7 +103,7 @@ func manCommand(e *cli.Env) *cobra.Command {
 			for _, name := range slices.Sorted(maps.Keys(pages)) {
 				err := regular.WriteFile(filepath.Join(dir, name), 0o644, []byte(pages[name]))
 				if err != nil {
-					return fmt.Errorf("write manual page %s: %w", name, err)
+					return fmt.Errorf("write manual page %s: %w", name, regular.Reason(err))
 				}
 			}
 			if e.JSON {

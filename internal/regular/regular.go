@@ -64,6 +64,17 @@ func check(path string, info fs.FileInfo, limit int64) (err error) {
 	return &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
+// Reason returns the error of the system that an error of a file operation wraps, for a message that names the path itself.
+func Reason(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	if l := (*os.LinkError)(nil); errors.As(err, &l) {
+		return l.Err
+	}
+	return err
+}
+
 // ReadFile reads a regular file of at most limit bytes. Errors are as for Open, also if the file grows beyond the limit
 // while it is read.
 func ReadFile(path string, limit int64) ([]byte, error) {

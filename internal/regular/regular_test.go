@@ -2,6 +2,7 @@ package regular
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -89,7 +90,13 @@ func TestReplace(t *testing.T) {
 			t.Errorf("temporary files remain: %v", left)
 		}
 	}
-	if err := Replace(filepath.Join(dir, "none", "file"), 0o600, text("", nil)); !errors.Is(err, fs.ErrNotExist) {
+	err := Replace(filepath.Join(dir, "none", "file"), 0o600, text("", nil))
+	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in a directory that does not exist: %v", err)
+	}
+	for _, err := range []error{err, os.Rename(filepath.Join(dir, "none"), path), fmt.Errorf("wrapped: %w", err)} {
+		if reason := Reason(err); reason.Error() != "no such file or directory" {
+			t.Errorf("reason of %v: %v", err, reason)
+		}
 	}
 }

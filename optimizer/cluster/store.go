@@ -48,7 +48,7 @@ func writeJSON(path string, v any) error {
 		err = regular.WriteFile(path, 0o600, append(data, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("write %s: %w", path, regular.Reason(err))
 	}
 	return nil
 }

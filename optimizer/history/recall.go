@@ -34,10 +34,9 @@ type Key struct {
 	GPUs      []string // device names
 	Described string
 	Nodes     int // of each job; 0 means 1
-	// Epochs and Dataset are the values passed to the script. A run with another data set did other work; a run with
-	// other epochs did the same work for another length.
-	Epochs  int
-	Dataset string
+	// Handed are the settings passed to the script. A run with another data set did other work; a run with other epochs
+	// did the same work for another length; a run with other threads is not comparable.
+	Handed journal.Handed
 	// AnyMachine includes runs on other machines, for planning for a machine other than this one.
 	AnyMachine bool
 	// ExcludeRun is the id of a run to exclude, usually the current one.

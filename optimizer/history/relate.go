@@ -46,11 +46,11 @@ func (c *Change) Describe() string {
 	return fmt.Sprintf("%s %s, now %s", c.Name, orNone(c.Was), orNone(c.Is))
 }
 
-// relate compares an earlier run with a key; ok is false for another training or another kind of machine. The text of
-// the script is compared first; then every argument that differs is classified as affecting the length only, or the
+// relate compares an earlier run with a key; ok is false for another training, another kind of machine or other threads
+// set by the user, whose effect has no bound: more of them than free CPUs may take ten times as long. The text of the script is compared first; then every argument that differs is classified as affecting the length only, or the
 // cost of a unit of work, which adds its distance and a Change.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
-	if !key.AnyMachine && !sameMachine(rec.Host, key) {
+	if !key.AnyMachine && !sameMachine(rec.Host, key) || rec.Handed.Threads != key.Handed.Threads {
 		return rel, false
 	}
 	differ, comparable := inspect.Compare(sameScript(rec, key), key.Command)
@@ -63,10 +63,10 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if rel.distance > 0 {
 		rel.changes = append(rel.changes, Change{Name: ScriptText, Was: rec.Script.SHA256, Is: key.ScriptSHA256, Ratio: math.NaN(), Distance: rel.distance})
 	}
-	rel.sameLength = rec.Handed.Epochs == key.Epochs
-	if rec.Handed.Dataset != key.Dataset {
+	rel.sameLength = rec.Handed.Epochs == key.Handed.Epochs
+	if was, is := rec.Handed.Dataset, key.Handed.Dataset; was != is {
 		rel.distance++
-		rel.changes = append(rel.changes, Change{Name: DataSet, Was: rec.Handed.Dataset, Is: key.Dataset, Ratio: math.NaN(), Distance: 1})
+		rel.changes = append(rel.changes, Change{Name: DataSet, Was: was, Is: is, Ratio: math.NaN(), Distance: 1})
 	}
 	for _, d := range differ {
 		switch d.Effect {

@@ -79,7 +79,7 @@ func TestRecallByLikeness(t *testing.T) {
 			}
 			now, nowLikeness := inspected(t, c.text)
 			got, notes := Recall(state, asks(func(k *Key) {
-				k.ScriptSHA256, k.Likeness, k.Script, k.Epochs = now, nowLikeness, c.path, c.epochs
+				k.ScriptSHA256, k.Likeness, k.Script, k.Handed.Epochs = now, nowLikeness, c.path, c.epochs
 				k.Command = append([]string{"/usr/bin/python3", c.path}, args...)
 			}))
 			have := "none"
@@ -101,6 +101,19 @@ func TestRecallByLikeness(t *testing.T) {
 				t.Errorf("%+v", got.Similar[0])
 			}
 		})
+	}
+}
+
+// TestRecallByThreads: a run with other thread variables of the user is no evidence of the pace.
+func TestRecallByThreads(t *testing.T) {
+	for _, was := range []string{"", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2"} {
+		for _, is := range []string{"", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=1"} {
+			state, _ := keep(t, past(func(r *journal.Record) { r.Handed.Threads = was }))
+			got, _ := Recall(state, asks(func(k *Key) { k.Handed.Threads = is }))
+			if same := was == is; len(got.Runs) == 1 != same || len(got.Observations) > 0 != same || len(got.Similar) > 0 {
+				t.Errorf("%q, now %q: %+v", was, is, got)
+			}
+		}
 	}
 }
 

@@ -84,7 +84,12 @@ func (o ResolveOptions) command(args []string) ([]string, Inspection, error) {
 	} else if ins.Script == "" {
 		ins.Script = ins.Path
 	}
-	ins.Path, ins.Kind = program, kindCommand
+	ins.Kind = kindCommand
+	if ins.Path == "" { // a program of its own, or code in an argument
+		ins.Path = program
+	} else if ins.Path, err = filepath.Abs(ins.Path); err != nil {
+		return nil, Inspection{}, err
+	}
 	return append([]string{program}, args[1:]...), ins, nil
 }
 

@@ -115,6 +115,21 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestScriptOfCommand: the path is that of the file that was inspected, not that of its interpreter.
+func TestScriptOfCommand(t *testing.T) {
+	m := newMachine(t, "python3", "bash", "mytrainer")
+	script, shell := m.write(t, "train.py", "import torch\n", 0o644), m.write(t, "run.sh", "python3 train.py\n", 0o644)
+	program := func(n string) string { return filepath.Join(m.bin, n) }
+	for line, want := range map[string]string{
+		"python3 -u train.py --epochs 3": script, "bash run.sh": shell, "mytrainer --epochs 3": program("mytrainer"),
+		"python3 -c EPOCHS=2": program("python3"), "python3 gone.py": program("python3"),
+	} {
+		if _, ins, err := Resolve("", strings.Fields(line), m.options()); err != nil || ins.Path != want {
+			t.Errorf("%s: script %s, %v; want %s", line, ins.Path, err, want)
+		}
+	}
+}
+
 // TestResolveRefuses: input that cannot be started is rejected before any process starts.
 func TestResolveRefuses(t *testing.T) {
 	m := newMachine(t, "python3")

@@ -60,7 +60,7 @@ func write(fsys files, path string, data []byte) (tmp string, err error) {
 	tmp = filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 	f, err := fsys.Create(tmp)
 	if err != nil {
-		return "", fmt.Errorf("create %s: %w", tmp, err)
+		return "", fmt.Errorf("create %s: %w", tmp, regular.Reason(err))
 	}
 	n, err := f.Write(data)
 	if err == nil && n < len(data) {
@@ -74,7 +74,7 @@ func write(fsys files, path string, data []byte) (tmp string, err error) {
 	}
 	if err != nil {
 		_ = fsys.Remove(tmp)
-		return "", fmt.Errorf("write %s: %w", tmp, err)
+		return "", fmt.Errorf("write %s: %w", tmp, regular.Reason(err))
 	}
 	return tmp, nil
 }
@@ -87,7 +87,7 @@ func replace(fsys files, path string, data []byte) error {
 	}
 	if err := fsys.Rename(tmp, path); err != nil {
 		_ = fsys.Remove(tmp)
-		return fmt.Errorf("put %s in place: %w", path, err)
+		return fmt.Errorf("put %s in place: %w", path, regular.Reason(err))
 	}
 	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("sync directory of %s: %w", path, err)

@@ -195,6 +195,8 @@ type Start struct {
 type Handed struct {
 	Epochs  int    `json:"epochs"`  // 0: the script's own
 	Dataset string `json:"dataset"` // path; empty: the script's own
+	// Threads are the thread variables that the user set, "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2"; empty: none.
+	Threads string `json:"threads,omitempty"`
 }
 
 // Script is the result of the inspection of the script.

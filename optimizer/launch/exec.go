@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"trainopt/internal/regular"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +36,8 @@ type startFailure struct {
 	Reason string `json:"reason"` // the object and what is wrong with it
 	Advice string `json:"advice"` // the remedy; may be empty
 	// Errno is the system's error number, 0 if the failure is not a system error.
-	Errno syscall.Errno `json:"errno,omitempty"`
+	Errno    syscall.Errno `json:"errno,omitempty"`
+	Internal bool          `json:"internal,omitempty"` // the supervisor failed, not the program
 }
 
 // execMain is the trampoline: a process that applies the recipe to itself and then becomes the job by exec. Only the
@@ -131,7 +134,7 @@ func explainLookup(name string, env []string) startFailure {
 }
 
 func explainDir(dir string, err error) startFailure {
-	f := startFailure{Reason: fmt.Sprintf("working directory %q: %v", dir, bare(err)), Advice: "check the directory", Errno: errnoOf(err)}
+	f := startFailure{Reason: fmt.Sprintf("working directory %q: %v", dir, regular.Reason(err)), Advice: "check the directory", Errno: errnoOf(err)}
 	switch f.Errno {
 	case unix.ENOENT:
 		f.Reason = fmt.Sprintf("the working directory %q does not exist", dir)
@@ -145,7 +148,7 @@ func explainDir(dir string, err error) startFailure {
 
 // explainExec describes why path could not be executed from the directory dir.
 func explainExec(path, dir string, err error) startFailure {
-	f := startFailure{Reason: fmt.Sprintf("%q: %v", path, bare(err)), Errno: errnoOf(err)}
+	f := startFailure{Reason: fmt.Sprintf("%q: %v", path, regular.Reason(err)), Errno: errnoOf(err)}
 	switch f.Errno {
 	case unix.ENOENT:
 		explainMissing(&f, path, dir)
@@ -224,7 +227,7 @@ func explainDenied(f *startFailure, path string) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		f.Reason = fmt.Sprintf("%q may not be reached: %v", path, bare(err))
+		f.Reason = fmt.Sprintf("%q may not be reached: %v", path, regular.Reason(err))
 		f.Advice = "check the rights of the directories above it"
 	case info.IsDir():
 		f.Reason = fmt.Sprintf("%q is a directory", path)
@@ -295,13 +298,4 @@ func errnoOf(err error) syscall.Errno {
 	var n syscall.Errno
 	errors.As(err, &n)
 	return n
-}
-
-// bare returns the innermost error, without the path that the caller's message already contains.
-func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

@@ -70,7 +70,7 @@ func (o outcome) signalled(e *Exit) string {
 	sig := o.status.Signal()
 	switch {
 	case sig == syscall.SIGKILL && o.hurried && o.cause == byStop:
-		return "killed without grace, as requested"
+		return "killed without grace"
 	case sig == syscall.SIGKILL && (o.killed || o.cause != itself):
 		return "it did not end within the grace and was killed"
 	case sig == syscall.SIGTERM && o.cause != itself:

@@ -96,6 +96,9 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := tc.o.verdict()
+			if strings.Contains(e.Detail, "as requested") { // the caller of Stop states the cause
+				t.Errorf("detail %q", e.Detail)
+			}
 			if e.Limit != (tc.o.cause == byLimit) {
 				t.Errorf("verdict() = %+v after cause %v", e, tc.o.cause)
 			}

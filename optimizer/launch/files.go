@@ -252,7 +252,7 @@ func replaceFile(path, temp string, flags int, data []byte, durable bool) (err e
 	defer func() {
 		if err != nil {
 			os.Remove(temp)
-			err = fmt.Errorf("write %s: %w", path, bare(err))
+			err = fmt.Errorf("write %s: %w", path, regular.Reason(err))
 		}
 	}()
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|flags, 0o600)

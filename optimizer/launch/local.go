@@ -202,7 +202,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	if err != nil {
 		defer k.answer.from.Close()
 		k.abort()
-		reason := startFailure{Reason: fmt.Sprintf("the supervisor of the job did not answer: %v", err)}
+		reason := startFailure{Reason: fmt.Sprintf("the supervisor of the job did not answer: %v", err), Internal: true}
 		if words := keeperLogLine(dir); words != "" {
 			reason.Reason += ": " + words
 		}

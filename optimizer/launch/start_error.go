@@ -13,6 +13,8 @@ type StartError struct {
 	Advice string // may be empty
 	At     time.Time
 	Err    error // may be nil
+	// Internal reports that the supervisor or its files failed, not the program.
+	Internal bool
 }
 
 func (e *StartError) Error() string {
@@ -39,7 +41,7 @@ func (f startFailure) String() string {
 }
 
 func (f startFailure) err(args []string, at time.Time) *StartError {
-	e := &StartError{Args: args, Reason: f.Reason, Advice: f.Advice, At: at}
+	e := &StartError{Args: args, Reason: f.Reason, Advice: f.Advice, At: at, Internal: f.Internal}
 	if f.Errno != 0 {
 		e.Err = f.Errno
 	}
@@ -48,7 +50,7 @@ func (f startFailure) err(args []string, at time.Time) *StartError {
 
 // shortage describes why the package itself could not perform the action what.
 func shortage(what string, err error) *startFailure {
-	f := &startFailure{Reason: fmt.Sprintf("%s: %v", what, err), Errno: errnoOf(err)}
+	f := &startFailure{Reason: fmt.Sprintf("%s: %v", what, err), Errno: errnoOf(err), Internal: true}
 	explainShortage(f)
 	return f
 }

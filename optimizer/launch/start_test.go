@@ -103,7 +103,7 @@ func TestStartFailures(t *testing.T) {
 			c.Args = tc.args
 			write(t, filepath.Join(c.Dir, "train.sh"), "exit 0\n", 0o755)
 			e := startFails(t, c)
-			if !strings.Contains(e.Reason, tc.words) || !strings.Contains(e.Advice, tc.advice) || !errors.Is(e, tc.is) {
+			if !strings.Contains(e.Reason, tc.words) || !strings.Contains(e.Advice, tc.advice) || !errors.Is(e, tc.is) || e.Internal {
 				t.Errorf("%v\n (%v), want %q, advice %q, %v", e, e.Err, tc.words, tc.advice, tc.is)
 			}
 			// The next agent finds the same on disk.
@@ -392,7 +392,7 @@ func noDescriptor(c Command) error {
 		}
 		_, err := runOnce(c)
 		var e *StartError
-		if !errors.As(err, &e) || !errors.Is(err, unix.EMFILE) || !strings.Contains(e.Advice, "ulimit -n") {
+		if !errors.As(err, &e) || !errors.Is(err, unix.EMFILE) || !strings.Contains(e.Advice, "ulimit -n") || !e.Internal {
 			return fmt.Errorf("with %d descriptors to spare: %v, want a StartError with EMFILE and advice", spare, err)
 		}
 	}

@@ -48,6 +48,18 @@ func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
 	}
 }
 
+// TestFailedStart: the exit code tells a failure of the supervisor or of its files from one of the training.
+func TestFailedStart(t *testing.T) {
+	t.Parallel()
+	for internal, want := range map[bool]Code{true: CodeOurs, false: CodeTraining} {
+		s := newStage(t, nil)
+		s.startError = &launch.StartError{Args: []string{"train"}, Reason: "lock the run directory: too many open files", Internal: internal}
+		if res := s.run(); res.Code != want || res.Record.Exit.Reason != "start-failed" {
+			t.Errorf("internal %v: exit code %d after %+v, want %d", internal, res.Code, res.Record.Exit, want)
+		}
+	}
+}
+
 // TestFailureAfterTheWork: a resumable job that fails after its last epoch, in a test or an export, is not restarted.
 func TestFailureAfterTheWork(t *testing.T) {
 	t.Parallel()

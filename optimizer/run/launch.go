@@ -117,7 +117,11 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 			r.retryAt = r.elapsed() + retryEngine
 			return
 		}
-		r.failStart(CodeTraining, err, fmt.Errorf("start the training: %w", err))
+		code := CodeTraining
+		if fail := (*launch.StartError)(nil); errors.As(err, &fail) && fail.Internal {
+			code = CodeOurs
+		}
+		r.failStart(code, err, fmt.Errorf("start the training: %w", err))
 		return
 	}
 	r.Progress.Current().StartedAt = r.elapsed()

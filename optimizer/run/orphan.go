@@ -38,8 +38,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 		return ""
 	}
 	same := func(rec *journal.Record) bool {
-		return rec.Script.SHA256 == ins.SHA256 && slices.Equal(rec.Command, argv) && rec.Dir == cfg.Dir &&
-			rec.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: launch.RedactText(cfg.Dataset)})
+		return rec.Script.SHA256 == ins.SHA256 && slices.Equal(rec.Command, argv) && rec.Dir == cfg.Dir && rec.Handed == handed(cfg, a.Environ)
 	}
 	newest := true // of the runs of the training
 	for _, e := range entries {

@@ -240,7 +240,7 @@ func (r *run) newRecord() *journal.Record {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.Host.Described))
 	}
 	rec.SLA = slaRecord(r.Config.SLA)
-	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
+	rec.Handed = handed(r.Config, r.Environ)
 	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.Rates}, r.Config.Preference, r.Config.Seed
 	for _, w := range r.ins.Warnings {
 		single := w == inspect.OneGPU && len(r.Host.GPUs) <= 1
@@ -251,6 +251,11 @@ func (r *run) newRecord() *journal.Record {
 	}
 	rec.StartedAt = r.Clock.Now().UTC()
 	return rec
+}
+
+// handed returns the settings that a configuration and an environment pass to the script.
+func handed(cfg Config, environ []string) journal.Handed {
+	return journal.Handed{Epochs: cfg.Epochs, Dataset: launch.RedactText(cfg.Dataset), Threads: strings.Join(resources.UserThreads(environ), " ")}
 }
 
 // slaRecord returns the SLA before anything is measured.

@@ -72,7 +72,8 @@ type stage struct {
 	// play is the job, from its start to its end.
 	play func(*actor) launch.Exit
 	// onStart is called before each start, with the number of the start from 1.
-	onStart func(n int, c launch.Command)
+	onStart    func(n int, c launch.Command)
+	startError error // of every start
 	// onStatus is called after each tick of the agent.
 	onStatus func(Status)
 
@@ -239,6 +240,9 @@ func (s *stage) started() []*actor {
 
 // Start and Adopt implement the agent's Launcher.
 func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
+	if s.startError != nil {
+		return nil, s.startError
+	}
 	s.mu.Lock()
 	a := &actor{stage: s, n: len(s.actors) + 1, command: c, from: s.clock.Monotonic(),
 		asked: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{})}

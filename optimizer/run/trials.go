@@ -20,20 +20,23 @@ import (
 // all threads, inside the process, for a small share of the elapsed time. Small models are often many times faster on
 // one thread.
 const (
-	trialShare = 0.01             // share of the elapsed time that one trial may use
-	trialSteps = 12               // minimum number of steps that fit into a trial
+	trialShare = 0.01 // share of the launch, as far as it is predicted, that one trial may use
+	trialSteps = 12   // number of steps in the shortest trial
+	trialFew   = 6    // the same for slow steps, whose times vary less: those that last trialSlow together
+	trialSlow  = time.Second
 	trialFirst = 3 * time.Second  // training time before the first trial
-	trialMost  = 2 * time.Second  // the longest trial
+	trialMost  = 2 * time.Second  // the longest trial with more than the fewest steps
 	trialGain  = 0.85             // a thread count is adopted if its steps take less than this share of the time
-	trialLimit = 60 * time.Second // time after which no answer is expected any more
+	trialLimit = 60 * time.Second // time after the trial, or the request, after which no answer is expected any more
 )
 
 // threadTrials is the state of the thread trials of a run.
 type threadTrials struct {
-	tried map[int]int // trials by thread count
-	of    int         // threads at the start of the job
-	why   string      // reason of the requested change
-	back  bool        // a change was reverted: no more changes
+	tried map[int]int   // trials by thread count
+	of    int           // threads at the start of the job
+	why   string        // reason of the requested change
+	back  bool          // a change was reverted: no more changes
+	takes time.Duration // of the running trial
 }
 
 // tryThreads starts a trial if one may be worthwhile and its cost is bounded.
@@ -44,17 +47,29 @@ func (r *run) tryThreads() {
 	}
 	f := &o.facts
 	n := r.threads.next(f.Threads)
-	ran := r.elapsed() - max(seg.FirstRowAt, seg.LaunchedAt)
-	limit := min(time.Duration(trialShare*float64(r.elapsed()-r.Progress.launchedAt())), trialMost)
-	if n == 0 || seg.FirstRowAt == 0 || ran < trialFirst || limit < trialSteps*f.StepTime {
+	ran, whole := r.elapsed()-max(seg.FirstRowAt, seg.LaunchedAt), r.elapsed()
+	if s := r.projected.seconds; s != nil {
+		whole = max(whole, time.Duration(s.P5*float64(time.Second)))
+	}
+	limit, ok := trialTime(f.StepTime, whole-r.Progress.launchedAt())
+	if n == 0 || seg.FirstRowAt == 0 || ran < trialFirst || !ok {
 		return
 	}
 	if o.send(&o.threads, observe.Request{Op: observe.Trial, Threads: n, Limit: 3 * limit}, r.elapsed()) == nil { // a third of it at the tried count
+		r.threads.takes = 3 * limit
 		if r.threads.of = f.Threads; r.threads.tried == nil {
 			r.threads.tried = map[int]int{}
 		}
 		r.threads.tried[n]++
 	}
+}
+
+// trialTime returns the time at the tried thread count in a launch of the given length; ok is false if the share of it
+// that a trial may use is shorter than the fewest steps.
+func trialTime(step, launch time.Duration) (limit time.Duration, ok bool) {
+	least := min(trialSteps*step, max(trialFew*step, trialSlow))
+	limit = min(time.Duration(trialShare*float64(launch)), max(trialMost, least))
+	return limit, limit >= least
 }
 
 // mayTryThreads reports whether thread counts may be tried: on CPUs, by a framework that supports it, with one rank,
@@ -81,7 +96,7 @@ func (r *run) takeTrial() {
 	a, ok := o.takeAnswer(&o.threads)
 	switch {
 	case !ok:
-		if r.elapsed()-o.threads.at > trialLimit {
+		if r.elapsed()-o.threads.at > r.threads.takes+trialLimit {
 			o.threads = request{}
 		}
 	case !a.OK:
@@ -112,6 +127,7 @@ func (r *run) judgeTrial(a observe.Answer) {
 
 // setThreads requests a change of threads; false if it cannot be made.
 func (r *run) setThreads(n int) bool {
+	r.threads.takes = 0
 	return r.observer.send(&r.observer.threads, observe.Request{Op: observe.SetThreads, Threads: n}, r.elapsed()) == nil
 }
 

@@ -137,7 +137,7 @@ func jobTable(jobs []clusterJob) *page.Table {
 			devices = devicesText(j.Device, j.Where)
 		}
 		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: string(j.State), Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devices},
-			{Text: clusterProgress(j)}, {Text: page.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
+			{Text: clusterProgress(j)}, {Text: page.Duration(math.Round(waited(j, time.Now())))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
 	}
 	return t
 }

@@ -34,7 +34,7 @@ not json
 {"v":1,"t":`, now-100, now-90, now-80, now-50, now-40, now-10)
 	for name, text := range map[string]string{"events.jsonl": log, "jobs/1/spec.json": "{}", "jobs/2/spec.json": "{}",
 		"jobs/2/job.json": `{"schema":1,"id":2,"name":"two","state":"waiting","submitted":"2026-01-01T00:00:00Z"}`,
-		"jobs/1/job.json": `{"schema":1,"id":1,"name":"<b>one","state":"running","device":"cpu","where":[1],"unit":"epoch","done":3,"total":10,"cost_usd":0.5,"wait_s":10,"run":"` + s.ids[0] + `","submitted":"2026-01-01T00:00:00Z","began":"2026-01-01T00:00:10Z","finish":["2026-01-01T00:01:00Z","2026-01-01T00:02:00Z","2026-01-01T00:03:00Z"]}`} {
+		"jobs/1/job.json": `{"schema":1,"id":1,"name":"<b>one","state":"running","device":"cpu","where":[1],"unit":"epoch","done":3,"total":10,"cost_usd":0.5,"wait_s":10.0437,"run":"` + s.ids[0] + `","submitted":"2026-01-01T00:00:00Z","began":"2026-01-01T00:00:10Z","finish":["2026-01-01T00:01:00Z","2026-01-01T00:02:00Z","2026-01-01T00:03:00Z"]}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

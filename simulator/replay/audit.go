@@ -424,7 +424,7 @@ func (a *auditor) note() {
 			a.Notes = append(a.Notes, fmt.Sprintf("A job beside another one that it never ran beside has the median rate of jobs of the same names; else %.0f %% of its rate alone, the median of published pairs, with unknown error.", 100*assumedRatio))
 		}
 		if a.moves.assumed {
-			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take as long as a start.")
+			a.Notes = append(a.Notes, fmt.Sprintf("No job was asked to leave: a save is assumed to take as long as a start; the simulations draw it from no time to %d times that.", maxSaving))
 		}
 	}
 	if len(a.left) > 0 {

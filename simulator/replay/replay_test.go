@@ -191,6 +191,46 @@ func TestUnmeasuredLives(t *testing.T) {
 	}
 }
 
+// TestUnmeasuredSave: on a day on which no save was measured, the draws vary its time around that of a start, by one factor
+// for all jobs; a measured one they leave alone.
+func TestUnmeasuredSave(t *testing.T) {
+	events := drawDay(3, 20).live(t, "tiresias")
+	for _, measured := range []bool{true, false} {
+		var read []cluster.Event
+		for _, e := range events {
+			if !measured && e.Kind == cluster.EventLeft {
+				e.Seconds = nil
+			}
+			read = append(read, e)
+		}
+		day, err := NewDay(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &auditor{day: day, rates: newRates(day), moves: newMoves(day)}
+		if a.moves.assumed == measured {
+			t.Fatalf("measured %v: assumed %v", measured, a.moves.assumed)
+		}
+		var ratios []float64
+		for k := range uint64(40) {
+			s := a.scenario(rand.New(rand.NewPCG(1, k)))
+			of := func(j *simulated) float64 {
+				return j.save / a.moves.leave(j.ID) / (j.again / a.moves.start(j.ID, false))
+			}
+			for _, j := range s.jobs {
+				if math.Abs(of(j)-of(s.jobs[0])) > 1e-9 {
+					t.Errorf("job %d: factor %v, job %d: %v", j.ID, of(j), s.jobs[0].ID, of(s.jobs[0]))
+				}
+			}
+			ratios = append(ratios, of(s.jobs[0]))
+		}
+		low, high := slices.Min(ratios), slices.Max(ratios)
+		if measured && math.Max(math.Abs(low-1), math.Abs(high-1)) > 1e-9 || !measured && !(low >= 0 && low < 0.2 && high > 1.8 && high <= maxSaving) {
+			t.Errorf("measured %v: factors from %v to %v", measured, low, high)
+		}
+	}
+}
+
 // TestUnfinishedDay: a day of which few jobs have ended is not compared with its simulation, and policies are compared
 // over all jobs; with few jobs left it is.
 func TestUnfinishedDay(t *testing.T) {

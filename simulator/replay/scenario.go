@@ -73,6 +73,10 @@ func (s *scenario) trial(j *simulated) cluster.Trial {
 // figures are means over both.
 const tieBreak = 1e-3
 
+// maxSaving is the longest save relative to a start in the draws of a day on which none was measured; the shortest takes no
+// time.
+const maxSaving = 2
+
 // scenario draws rates and move costs.
 func (a *auditor) scenario(random *rand.Rand) *scenario {
 	noise := func(spread float64) float64 {
@@ -82,6 +86,10 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		return math.Exp(spread * random.NormFloat64())
 	}
 	a.sources, a.left = map[rateSource]int{}, nil
+	saving := 1.0
+	if a.moves.assumed { // its spread is unknown: uniform, with the mean that the live scheduler assumes
+		saving = maxSaving * random.Float64()
+	}
 	s := &scenario{day: a.day, pairs: a.rates.pairs}
 	for _, j := range a.day.Jobs {
 		steps, ok := j.work()
@@ -106,7 +114,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			cost *= math.Exp(-a.moves.spread * a.moves.spread / 2) // its mean is 1
 		}
 		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, exit: a.rates.exit, measured: a.measured, lives: j.costs(a.measured)})
+			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost * saving, exit: a.rates.exit, measured: a.measured, lives: j.costs(a.measured)})
 	}
 	return s
 }

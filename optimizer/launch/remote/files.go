@@ -169,7 +169,7 @@ func replace(dir, name string, encode func(w io.Writer) error) error {
 		return err
 	}
 	if err := errors.Join(encode(f), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return fmt.Errorf("write %s: %w", path, regular.Reason(err))
 	}
 	return os.Rename(path+".new", path)
 }

@@ -134,7 +134,7 @@ func (l *Launch) write(a *hdeeprm.LearningAgent, runs int) error {
 	}
 	err := regular.Replace(l.Output, 0o644, func(w io.Writer) error { return a.Write(w, map[string]string{"runs": fmt.Sprint(runs)}) })
 	if err != nil {
-		return fmt.Errorf("write agent %s: %w", l.Output, err)
+		return fmt.Errorf("write agent %s: %w", l.Output, regular.Reason(err))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -98,7 +99,7 @@ func Save(path string, h Header, jobs []order.Job, procs int) (err error) {
 			err = e
 		}
 		if err != nil {
-			err = fmt.Errorf("write trace %s: %w", path, err)
+			err = fmt.Errorf("write trace %s: %w", path, regular.Reason(err))
 		}
 	}()
 	var to io.Writer = f

@@ -3,10 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -89,12 +87,8 @@ func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() { // a pipe, a device, a link
 		put = func() error { return os.WriteFile(path, b.Bytes(), 0o644) }
 	}
-	err := put()
-	if reason := (*fs.PathError)(nil); errors.As(err, &reason) {
-		err = reason.Err
-	}
-	if err != nil {
-		return fmt.Errorf("write %s %s: %w", what, file, err)
+	if err := put(); err != nil {
+		return fmt.Errorf("write %s %s: %w", what, file, regular.Reason(err))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -214,10 +213,6 @@ func (f *measureFlags) readRows(flag, file string, apps []string, optional bool)
 	if optional && errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	var reason *fs.PathError
-	if errors.As(err, &reason) {
-		err = reason.Err
-	}
 	if err == nil {
 		defer in.Close()
 		var rows []colocate.Row
@@ -225,5 +220,5 @@ func (f *measureFlags) readRows(flag, file string, apps []string, optional bool)
 			return rows, nil
 		}
 	}
-	return nil, fmt.Errorf("--%s: read %s: %w", flag, file, err)
+	return nil, fmt.Errorf("--%s: read %s: %w", flag, file, regular.Reason(err))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/internal/regular"
 
 	"trainopt/optimizer/tracker"
 )
@@ -81,10 +81,7 @@ func (o *metricsOptions) run() error {
 func (o *metricsOptions) write(reg *prometheus.Registry) error {
 	put := func() error {
 		if err := prometheus.WriteToTextfile(o.Path(o.textfile), reg); err != nil {
-			if reason := (*os.PathError)(nil); errors.As(err, &reason) {
-				err = reason.Err
-			}
-			return fmt.Errorf("write metrics to %s: %w", o.textfile, err)
+			return fmt.Errorf("write metrics to %s: %w", o.textfile, regular.Reason(err))
 		}
 		return nil
 	}

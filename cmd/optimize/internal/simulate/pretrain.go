@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -272,11 +271,7 @@ func writable(flag, path string) error {
 	}
 	probe, err := os.CreateTemp(filepath.Dir(path), ".optimize-*")
 	if err != nil {
-		var p *fs.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return fmt.Errorf("%s %s: cannot write into its directory: %w", flag, path, err)
+		return fmt.Errorf("%s %s: cannot write into its directory: %w", flag, path, regular.Reason(err))
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
