@@ -361,6 +361,7 @@ func TestPlannerFails(t *testing.T) {
 		})
 	}
 }
+
 // remote is a launcher whose jobs are no process tree of this machine and cannot be resized.
 type remote struct{ *stage }
 
