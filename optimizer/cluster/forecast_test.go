@@ -222,3 +222,26 @@ func TestSimulationLearnsWhatWasSeen(t *testing.T) {
 		}
 	}
 }
+
+// TestDoneJobMovesNoOther: a job that has done its work, and is about to exit, keeps its devices; others keep theirs.
+func TestDoneJobMovesNoOther(t *testing.T) {
+	const from = 1000.0
+	trial := func(id int, at, steps float64, rates ...float64) Trial {
+		return Trial{Job: Job{ID: id, Total: steps}, Spec: Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}, Steps: steps, First: 1, Again: 1, Save: 0.1, Exit: 5,
+			Rate: func(device, _ int) float64 { return rates[device] }}
+	}
+	sim := Simulation{Devices: []Device{{Name: "a", Count: 1}, {Name: "b", Count: 1}}, Round: 60, From: from, Policies: []Span{{From: from, Policy: "srtf"}}, Known: true,
+		Jobs: []Trial{trial(1, 0, 1000, 10, 1), trial(2, 0, 10, 10, 5), trial(3, 5, 2000, 10, 1)},
+		Log: func(e Event) {
+			if e.Kind == EventStop && e.Time < from+8 {
+				t.Errorf("job %d was stopped at %g", e.Job, e.Time-from)
+			}
+		}}
+	out, err := sim.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := out.End[2] - from; math.Abs(end-8) > 1e-6 {
+		t.Errorf("job 2 ended at %g, want 8: 10 steps on b from 1 on, and its exit", end)
+	}
+}
