@@ -400,6 +400,7 @@ func (w *virtualCluster) report(t *virtualJob) {
 		_, changed = w.learner.observe(t.job.ID, name, t.gpus, rate, 2)
 	}
 	if changed && !w.Known {
+		w.settle(t)
 		w.s.log(w.now, Event{Kind: EventRate, Job: t.job.ID, Stretch: t.job.Stretch, Device: name, GPUs: t.gpus, Seen: rate, Blocks: 2, Done: t.job.Done, Total: t.Steps, Unit: t.job.Unit, With: t.with})
 		w.s.Changed(w.now, t.job.ID)
 	}
