@@ -149,12 +149,15 @@ func (s *scheduler) complete(a schedule.Allocation) schedule.Allocation {
 }
 
 // fixed reports whether a job keeps its devices whatever the policy decides, since it, or the job beside it, must not be
-// interrupted.
+// interrupted, or it is about to exit: to policies by remaining time, nothing is worth more than its last moment.
 func (m *member) fixed() bool {
 	gpus, _ := m.round.Held()
 	beside := m.round.Beside()
-	return gpus > 0 && (m.round.Pinned || beside != nil && beside.Pinned)
+	return gpus > 0 && (m.round.Pinned || beside != nil && beside.Pinned || beside == nil && m.finished())
 }
+
+// finished reports whether a job has done its work: it is about to exit.
+func (m *member) finished() bool { return m.Total > 0 && m.Job.Done >= m.Total }
 
 // unchanged returns the allocation in which all holders keep their devices, and the other jobs receive those that are
 // left in order of arrival, each on its fastest type.

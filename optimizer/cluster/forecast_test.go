@@ -111,7 +111,7 @@ func (c *coverage) day(t *testing.T, policy string, seed uint64) {
 			Rate: func(device, _ int) float64 { return math.Exp(lifeSpread*r.NormFloat64()) / pace[device] }}
 		for range 30 {
 			nan := math.NaN()
-			x.Lives = append(x.Lives, LifeCosts{1.5 * math.Exp(0.3*r.NormFloat64()), nan, nan, 0.8 * math.Exp(0.3*r.NormFloat64()), nan})
+			x.Lives = append(x.Lives, LifeCosts{Start: 1.5 * math.Exp(0.3*r.NormFloat64()), Startup: nan, Keeps: nan, Save: 0.8 * math.Exp(0.3*r.NormFloat64()), Measured: nan})
 		}
 		x.Spec.Config.Train = fmt.Sprint("train", id%2)
 		sim.Jobs = append(sim.Jobs, x)
@@ -185,4 +185,63 @@ func predict(w *virtualCluster, r *rand.Rand, x *experience, expected map[int]pr
 		}
 	}
 	return err
+}
+
+// TestSimulationLearnsWhatWasSeen: as long as a simulation follows a day, jobs progress as on it, and the scheduler learns what
+// was measured on it; later, the given rate.
+func TestSimulationLearnsWhatWasSeen(t *testing.T) {
+	const from, drawn, paced = 1000.0, 2.2, 2.0
+	for name, c := range map[string]struct {
+		at    float64 // of the start on the day
+		rates []Measurement
+		seen  []Measurement // by the scheduler
+		pace  float64
+	}{
+		"it follows":         {from + 0.5, []Measurement{{3, 1.8}, {5, 1.9}}, []Measurement{{3, 1.8}, {5, 1.9}}, paced},
+		"nothing new":        {from, []Measurement{}, nil, paced},
+		"it left before":     {from, nil, []Measurement{{6, paced}}, paced},
+		"it started earlier": {from - 2, []Measurement{{3, 1.8}}, []Measurement{{6, drawn}}, drawn},
+	} {
+		nan := math.NaN()
+		var got []Measurement
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: "srtf"}},
+			Jobs: []Trial{{Job: Job{ID: 1, Total: 100}, Spec: Spec{Submitted: fromUnix(from), Min: 1, Max: 1}, Steps: 100, First: 2, Measured: 4,
+				Rate:  func(int, int) float64 { return drawn },
+				Lives: []LifeCosts{{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan, Seen: &Seen{At: c.at, Device: "a", GPUs: 1, PerSec: paced, Rates: c.rates}}}}},
+			Log: func(e Event) {
+				if e.Kind == EventRate {
+					got = append(got, Measurement{e.Time - from, e.Seen})
+				}
+			}}
+		out, err := sim.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := from + 2 + 100/c.pace; !slices.Equal(got, c.seen) || math.Abs(out.End[1]-end) > 1e-6 {
+			t.Errorf("%s: rates %v, end %g; want %v, %g", name, got, out.End[1], c.seen, end)
+		}
+	}
+}
+
+// TestDoneJobMovesNoOther: a job that has done its work, and is about to exit, keeps its devices; others keep theirs.
+func TestDoneJobMovesNoOther(t *testing.T) {
+	const from = 1000.0
+	trial := func(id int, at, steps float64, rates ...float64) Trial {
+		return Trial{Job: Job{ID: id, Total: steps}, Spec: Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}, Steps: steps, First: 1, Again: 1, Save: 0.1, Exit: 5,
+			Rate: func(device, _ int) float64 { return rates[device] }}
+	}
+	sim := Simulation{Devices: []Device{{Name: "a", Count: 1}, {Name: "b", Count: 1}}, Round: 60, From: from, Policies: []Span{{From: from, Policy: "srtf"}}, Known: true,
+		Jobs: []Trial{trial(1, 0, 1000, 10, 1), trial(2, 0, 10, 10, 5), trial(3, 5, 2000, 10, 1)},
+		Log: func(e Event) {
+			if e.Kind == EventStop && e.Time < from+8 {
+				t.Errorf("job %d was stopped at %g", e.Job, e.Time-from)
+			}
+		}}
+	out, err := sim.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := out.End[2] - from; math.Abs(end-8) > 1e-6 {
+		t.Errorf("job 2 ended at %g, want 8: 10 steps on b from 1 on, and its exit", end)
+	}
 }

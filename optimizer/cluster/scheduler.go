@@ -404,7 +404,7 @@ func (s *scheduler) reconcile(now float64) (actions []action) {
 			m.partner = l.partner
 			continue
 		}
-		if !m.asked && !m.round.Pinned && !(m.Total > 0 && m.Job.Done >= m.Total) { // a job that has done its work is about to exit
+		if !m.asked && !m.round.Pinned && !m.finished() {
 			actions = append(actions, s.stop(now, m, "the policy gives its devices to others"))
 		}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ type Simulation struct {
 	Seed     int64
 	From     float64 // Unix seconds that policies see as 0
 	Policies []Span  // in force one after the other; the first from the start
-	Jobs     []Trial // in order of arrival
+	Jobs     []Trial // in the order in which the scheduler has them
 	// State is that of a Scheduler (State) whose jobs are the Jobs that have arrived by From; nil: none have.
 	State   []byte
 	Resizes []Resizing // in order of time
@@ -43,8 +44,9 @@ type Resizing struct {
 
 // Trial is a job of a Simulation. The simulation changes copies of Job and Spec.
 type Trial struct {
-	Job   Job  // Total: 0 if it is known only when progress is measured
-	Spec  Spec // Submitted: its arrival
+	Job   Job     // Total: 0 if it is known only when progress is measured
+	Spec  Spec    // Submitted: its arrival
+	Delay float64 // seconds from then until the scheduler has it
 	Steps float64
 	// Rate returns the steps/s on a number of devices of a type; 0: it does not run there.
 	Rate func(device, gpus int) float64
@@ -61,11 +63,33 @@ type Trial struct {
 // LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for the other lives.
 // Startup is the part of Start that the scheduler measures; NaN: all of it. Keeps are the seconds from the start until it
 // is known whether the job keeps its work; NaN: Start.
-type LifeCosts struct{ Start, Startup, Keeps, Save, Measured float64 }
+type LifeCosts struct {
+	Start, Startup, Keeps, Save, Measured float64
+
+	Seen *Seen // what was measured in it; nil: nothing
+}
+
+// Seen is what was measured in a life. It holds as long as a simulation follows the day of it: every life since the
+// beginning has started on the same devices at about the same time.
+type Seen struct {
+	At     float64 // start in Unix seconds
+	Device string
+	GPUs   int
+	PerSec float64 // pace of the job alone, in place of Rate; 0: Rate
+	// Rates are what the scheduler learned of it, in order of time. A first measurement may differ from the pace by a few
+	// percent, and decides between nearly equal jobs. nil: the pace, after Measured; empty: no more than it knew before.
+	Rates []Measurement
+}
+
+// sameTime is the part of a round by which starts may differ in a simulation that follows a day.
+const sameTime = 0.1
+
+// Measurement is a rate in steps/s that the scheduler has learned some seconds after the start of a life.
+type Measurement struct{ After, PerSec float64 }
 
 // costs returns those of the present life.
 func (t *virtualJob) costs() LifeCosts {
-	c := LifeCosts{t.Again, math.NaN(), math.NaN(), t.Save, t.Measured}
+	c := LifeCosts{Start: t.Again, Startup: math.NaN(), Keeps: math.NaN(), Save: t.Save, Measured: t.Measured}
 	n := t.job.Stretch
 	if n <= 1 {
 		c.Start = t.First
@@ -79,8 +103,12 @@ func (t *virtualJob) costs() LifeCosts {
 			*v.to = *v.from
 		}
 	}
+	c.Seen = known.Seen
 	return c
 }
+
+// Arrival returns the time at which the scheduler has the job.
+func (t *Trial) Arrival() float64 { return unix(t.Spec.Submitted) + t.Delay }
 
 // keepsKnown returns the time at which it is known whether the job keeps its work.
 func (t *virtualJob) keepsKnown() float64 {
@@ -113,6 +141,7 @@ type virtualCluster struct {
 	resizes  []Resizing    // to come
 	active   int           // jobs that have arrived and not ended
 	first    bool          // the state at the beginning was not decided on yet
+	follows  bool          // the day that the lives of the jobs are from, so far
 }
 
 // virtualJob is a job in a virtualCluster.
@@ -120,19 +149,21 @@ type virtualJob struct {
 	*Trial
 	job         *Job
 	done, pace  float64
+	alone       float64 // pace without another job on the devices
 	device      int
 	gpus        int
-	began       float64 // of the life
-	works       float64 // from which it makes progress
-	since       float64 // up to which progress is counted
-	saved       float64 // seconds of the save before this life; NaN: none
-	told        bool    // whether it keeps its work was reported
-	measured    bool    // its start-up was reported
-	rated       bool    // its rate was reported, since its pace changed
-	paced       float64 // when that was; while the life has had no partner, works
-	with        int     // job beside it that makes progress; 0: none
-	paid        float64 // up to which it has paid for its devices
-	left        float64 // when its devices will be free; +Inf: it was not asked to leave
+	began       float64       // of the life
+	works       float64       // from which it makes progress
+	since       float64       // up to which progress is counted
+	saved       float64       // seconds of the save before this life; NaN: none
+	told        bool          // whether it keeps its work was reported
+	measured    bool          // its start-up was reported
+	rated       bool          // its rate was reported, since its pace changed
+	paced       float64       // when that was; while the life has had no partner, works
+	learned     []Measurement // to come, of a life whose measurements are known
+	with        int           // job beside it that makes progress; 0: none
+	paid        float64       // up to which it has paid for its devices
+	left        float64       // when its devices will be free; +Inf: it was not asked to leave
 	ended, runs bool
 }
 
@@ -153,7 +184,7 @@ func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 
 // open returns the cluster at the beginning.
 func (s *Simulation) open() (*virtualCluster, error) {
-	w := &virtualCluster{Simulation: s, now: s.From, jobs: map[int]*virtualJob{}, out: Outcome{End: map[int]float64{}, Cost: map[int]float64{}}}
+	w := &virtualCluster{Simulation: s, now: s.From, follows: true, jobs: map[int]*virtualJob{}, out: Outcome{End: map[int]float64{}, Cost: map[int]float64{}}}
 	if err := w.begin(); err != nil {
 		return nil, err
 	}
@@ -172,7 +203,7 @@ func (w *virtualCluster) event() error {
 		next, w.first = w.From, false
 	}
 	if len(w.arrivals) > 0 {
-		next = min(next, unix(w.arrivals[0].Spec.Submitted))
+		next = min(next, w.arrivals[0].Arrival())
 	}
 	if len(w.resizes) > 0 {
 		next = min(next, w.resizes[0].At)
@@ -189,7 +220,7 @@ func (w *virtualCluster) event() error {
 			w.active--
 		}
 	}
-	for ; len(w.arrivals) > 0 && unix(w.arrivals[0].Spec.Submitted) <= w.now; w.arrivals = w.arrivals[1:] {
+	for ; len(w.arrivals) > 0 && w.arrivals[0].Arrival() <= w.now; w.arrivals = w.arrivals[1:] {
 		t := w.arrivals[0]
 		w.learner.enter(t.job, &t.Spec, "") // now: the latest job of the same command may have been measured since
 		if err := w.s.Admit(w.now, t.job, &t.Spec); err != nil {
@@ -271,7 +302,8 @@ func (w *virtualCluster) resume(t *virtualJob) {
 		t.works = max(w.From, unix(t.job.Since)+t.Again)
 		t.since = t.works
 	}
-	t.pace, t.paced = t.Rate(t.device, t.gpus), t.works
+	t.alone = t.Rate(t.device, t.gpus)
+	t.pace, t.paced = t.alone, t.works
 	if t.job.State == Stopping {
 		t.runs, t.left = false, max(w.From, unix(t.job.Asked)+t.Save)
 	}
@@ -291,9 +323,8 @@ func (w *virtualCluster) next() float64 {
 		if !t.measured {
 			at = min(at, t.works+t.costs().Measured)
 		}
-		if t.ratable() {
-			at = min(at, t.paced+t.costs().Measured)
-		}
+		_, measured := t.measurement()
+		at = min(at, measured)
 		if t.job.Beside != 0 && t.works > w.now { // both are slower from then on
 			at = min(at, t.works)
 		}
@@ -355,23 +386,37 @@ func (w *virtualCluster) report(t *virtualJob) {
 		}
 		t.job.Total = t.Steps
 	}
-	if !t.ratable() || w.now < t.paced+t.costs().Measured {
+	rate, at := t.measurement()
+	if w.now < at {
 		return
 	}
-	t.rated = true
+	if t.rated = true; len(t.learned) > 0 {
+		t.learned = t.learned[1:]
+	}
 	changed, name := false, w.Devices[t.device].Name
 	if t.with != 0 {
-		changed = w.learner.observePair(t.job.ID, t.with, name, t.gpus, t.pace, 2)
+		changed = w.learner.observePair(t.job.ID, t.with, name, t.gpus, rate, 2)
 	} else {
-		_, changed = w.learner.observe(t.job.ID, name, t.gpus, t.pace, 2)
+		_, changed = w.learner.observe(t.job.ID, name, t.gpus, rate, 2)
 	}
 	if changed && !w.Known {
+		w.settle(t)
+		w.s.log(w.now, Event{Kind: EventRate, Job: t.job.ID, Stretch: t.job.Stretch, Device: name, GPUs: t.gpus, Seen: rate, Blocks: 2, Done: t.job.Done, Total: t.Steps, Unit: t.job.Unit, With: t.with})
 		w.s.Changed(w.now, t.job.ID)
 	}
 }
 
-// ratable reports whether the pace of a job is to be reported: not while its partner starts or saves.
-func (t *virtualJob) ratable() bool { return !t.rated && (t.with != 0 || t.job.Beside == 0) }
+// measurement returns the next rate that the scheduler learns, and when: none while the partner of the job starts or saves.
+func (t *virtualJob) measurement() (rate, at float64) {
+	switch {
+	case t.with == 0 && t.job.Beside != 0:
+	case t.with == 0 && len(t.learned) > 0:
+		return t.learned[0].PerSec, t.began + t.learned[0].After
+	case !t.rated:
+		return t.pace, t.paced + t.costs().Measured
+	}
+	return 0, math.Inf(1)
+}
 
 // share sets the paces of jobs whose partner has begun to make progress, or has ceased to.
 func (w *virtualCluster) share() {
@@ -387,7 +432,7 @@ func (w *virtualCluster) share() {
 			continue
 		}
 		w.settle(t)
-		t.pace = t.Rate(t.device, t.gpus)
+		t.pace = t.alone
 		if t.with = with; with != 0 && t.Beside != nil {
 			ratio := t.Beside(with, t.device)
 			if !(ratio > 0) { // a pair that is not formed again: the devices are divided
@@ -448,9 +493,16 @@ func (w *virtualCluster) start(t *virtualJob, a *action) {
 		w.out.Moves++
 	}
 	t.device, t.gpus, t.began, t.runs, t.told, t.measured = a.Device, len(a.Where), w.now, true, false, false
-	t.pace = t.Rate(t.device, t.gpus)
+	t.alone = t.Rate(t.device, t.gpus)
 	t.works = w.now + t.costs().Start
-	t.since, t.paced, t.paid, t.rated, t.with = t.works, t.works, w.now, false, 0
+	t.since, t.paced, t.paid, t.rated, t.with, t.learned = t.works, t.works, w.now, false, 0, nil
+	seen := t.costs().Seen
+	w.follows = w.follows && seen != nil && seen.Device == w.Devices[t.device].Name && seen.GPUs == t.gpus && math.Abs(seen.At-w.now) <= sameTime*w.Round
+	if w.follows {
+		t.learned, t.rated = seen.Rates, seen.Rates != nil
+		t.alone = cmp.Or(seen.PerSec, t.alone)
+	}
+	t.pace = t.alone
 	if t.job.Keeps == nil {
 		w.s.Keeps(t.job.ID, nil)
 	}

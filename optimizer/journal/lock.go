@@ -95,7 +95,7 @@ func (r *Run) Lock() (unlock func(), err error) {
 		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
 	}
 	if host, _ := os.Hostname(); last != nil && last.Host != host && r.isBeingWritten() {
-		f.Close()
+		release(f)
 		return nil, &LockedError{Dir: r.dir, Holder: last}
 	}
 	if err := writeHolder(f, self(time.Now())); err != nil && !kernel {
@@ -105,8 +105,8 @@ func (r *Run) Lock() (unlock func(), err error) {
 	var once sync.Once
 	return func() {
 		once.Do(func() {
-			_ = f.Truncate(0) // no holder; closing releases the lock
-			_ = f.Close()
+			_ = f.Truncate(0) // no holder
+			release(f)
 		})
 	}, nil
 }
@@ -162,6 +162,13 @@ func flock(f *os.File, how int) error {
 			return err
 		}
 	}
+}
+
+// release unlocks a file and closes it. Closing alone would leave the lock to processes that are being started: until it
+// executes its program, a child has a copy of every descriptor, for long on a busy machine.
+func release(f *os.File) {
+	_ = flock(f, unix.LOCK_UN)
+	_ = f.Close()
 }
 
 // patientHolder reads the holder; it retries for up to 100 ms while an agent that has just taken the lock writes its

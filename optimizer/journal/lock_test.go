@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain makes this binary an agent that holds the lock of a run until it is killed.
@@ -108,6 +112,36 @@ func TestLockWithinOneProcess(t *testing.T) {
 	unlock, err = other.Lock()
 	must(t, err)
 	unlock()
+}
+
+// A job of a cluster resumes in the process that has just ended its last life, while other jobs are being started.
+func TestUnlockWhileAChildIsBeingStarted(t *testing.T) {
+	r := onDisk(t)
+	unlock, err := r.Lock()
+	must(t, err)
+	path, err := filepath.EvalSymlinks(r.Path(lockFile))
+	must(t, err)
+	open, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	copies := 0
+	for _, e := range open { // what a child has between fork and exec
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err != nil || to != path {
+			continue
+		}
+		fd, err := strconv.Atoi(e.Name())
+		must(t, err)
+		inherited, err := unix.Dup(fd)
+		must(t, err)
+		defer unix.Close(inherited)
+		copies++
+	}
+	if copies == 0 {
+		t.Fatal("no descriptor of the lock file")
+	}
+	unlock()
+	again, err := r.Lock()
+	must(t, err)
+	again()
 }
 
 func TestHolderIsNotAnotherProcessWithItsPID(t *testing.T) {

@@ -51,6 +51,7 @@ type Job struct {
 	Name, User        string
 	Command           string // equal for jobs of the same command
 	Arrival, Deadline float64
+	Delay             float64 // seconds from the arrival until the server has decided on it; 0: it never did
 	Weight            float64
 	GPUs, MaxGPUs     int
 	Unit              string
@@ -80,21 +81,22 @@ type life struct {
 	GPUs              int
 	Do                string
 	Start, Left       float64
-	Worked            float64     // from which it made progress; NaN: it made none
-	Asked             float64     // when it was asked to leave; NaN: never
-	Save              float64     // seconds from then until it left
-	Before, Done      float64     // steps at its beginning and at its end
-	PredictedRate     float64     // that the policy used, steps/s
-	PredictedMove     float64     // seconds that the policy charged
-	Seen              float64     // last measured rate, steps/s
-	Startup           float64     // seconds that the scheduler measured
-	Known             float64     // time of the first measurement of the start-up or the rate
-	Reason            string      // why it ended; empty while it has not
-	Expected          *[3]float64 // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
-	Awaited           float64     // time from which the job waited for the start
-	Away              float64     // seconds between the exit of its training, while no server ran, and the next server
-	exit              float64     // seconds between the last step of the job and its end, as far as they are known
-	Shared            []together  // times in which another job had the same devices
+	Worked            float64               // from which it made progress; NaN: it made none
+	Asked             float64               // when it was asked to leave; NaN: never
+	Save              float64               // seconds from then until it left
+	Before, Done      float64               // steps at its beginning and at its end
+	PredictedRate     float64               // that the policy used, steps/s
+	PredictedMove     float64               // seconds that the policy charged
+	Seen              float64               // last measured rate, steps/s
+	Rates             []cluster.Measurement // all measured while it had its devices alone
+	Startup           float64               // seconds that the scheduler measured
+	Known             float64               // time of the first measurement of the start-up or the rate
+	Reason            string                // why it ended; empty while it has not
+	Expected          *[3]float64           // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
+	Awaited           float64               // time from which the job waited for the start
+	Away              float64               // seconds between the exit of its training, while no server ran, and the next server
+	exit              float64               // seconds between the last step of the job and its end, as far as they are known
+	Shared            []together            // times in which another job had the same devices
 	open, first, slow bool
 }
 
@@ -103,6 +105,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 	d := &Day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
 	byID := map[int]*Job{}
 	served := math.Inf(-1) // start of the present server
+	decided := 0           // number of jobs that a decision has included
 	for i := range events {
 		e := &events[i]
 		if e.Kind == cluster.EventServe {
@@ -120,6 +123,11 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			d.Until = e.Time
 		}
 		d.serverEvent(e)
+		if e.Kind == cluster.EventDecide {
+			for ; decided < len(d.Jobs); decided++ {
+				d.Jobs[decided].Delay = max(0, e.Time-d.Jobs[decided].Arrival)
+			}
+		}
 		if e.Kind == cluster.EventSubmit && byID[e.Job] == nil {
 			j := newJob(e)
 			byID[e.Job] = j
@@ -257,6 +265,7 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 			l.Shared[n-1].seen = known(e.Seen)
 		} else {
 			l.Seen = known(e.Seen)
+			l.Rates = append(l.Rates, cluster.Measurement{After: e.Time - l.Start, PerSec: e.Seen})
 		}
 		if math.IsNaN(l.Known) {
 			l.Known = e.Time

@@ -116,16 +116,29 @@ func TestReplayReturnsTheDay(t *testing.T) {
 	}
 }
 
+// TestReplayRepeatsLateDecisions: a busy server has jobs later than they were submitted.
+func TestReplayRepeatsLateDecisions(t *testing.T) {
+	events := drawDay(1, 30).live(t, "srtf")
+	const late = 0.7
+	for i := range events {
+		if events[i].Kind != cluster.EventSubmit {
+			events[i].Time += late
+		}
+	}
+	a := audit(t, events, Options{Policies: []string{"srtf"}, Draws: 2})
+	if off := float64(a.Simulated.MeanJCTS - a.Live.MeanJCTS); math.Abs(off) > late/20 || a.Simulated.Moves != a.Live.Moves {
+		t.Errorf("simulated mean off by %+.3f s, %g starts again, live %g", off, float64(a.Simulated.Moves), float64(a.Live.Moves))
+	}
+}
+
 // checkReplay audits the day of a policy whose mean completion times are known for all policies.
 func checkReplay(t *testing.T, s *scenario, policy string, truth map[string]float64) {
 	a := audit(t, s.live(t, policy), Options{Policies: sixPolicies, Draws: 4})
 	if a.Compared != 30 || a.Deadlines != 15 {
 		t.Fatalf("%d jobs compared, %d deadlines; want 30 and 15", a.Compared, a.Deadlines)
 	}
-	// Decisions of policies that sort jobs by their rates fall either way; others return each job exactly.
-	off := float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS) - 1
-	if exact := policy == "fifo_perf" || policy == "tiresias"; math.Abs(off) > 0.05 || exact && (math.Abs(off) > 0.02 || float64(a.MedianError) > 0.05) {
-		t.Errorf("simulated mean off by %+.2f %%, median job error %.2f %%", 100*off, 100*float64(a.MedianError))
+	if off := float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS) - 1; math.Abs(off) > 0.001 || !(float64(a.MedianError) < 0.001) || a.Simulated.Moves != a.Live.Moves {
+		t.Errorf("simulated mean off by %+.2f %%, median job error %.2f %%, %g starts again, live %g", 100*off, 100*float64(a.MedianError), float64(a.Simulated.Moves), float64(a.Live.Moves))
 	}
 	if len(a.Others) != len(sixPolicies) {
 		t.Fatalf("%d policies", len(a.Others))

@@ -45,13 +45,14 @@ func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*clus
 			}
 		}
 	}
+	slices.SortStableFunc(sim.Jobs, func(a, b cluster.Trial) int { return cmp.Compare(a.Arrival(), b.Arrival()) })
 	slices.SortStableFunc(sim.Resizes, func(a, b cluster.Resizing) int { return cmp.Compare(a.At, b.At) })
 	return sim.Run(ctx)
 }
 
 // trial returns a job in the form of a simulation.
 func (s *scenario) trial(j *simulated) cluster.Trial {
-	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Exit: j.exit, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
+	t := cluster.Trial{Steps: j.steps, Delay: j.Delay, First: j.first, Again: j.again, Save: j.save, Exit: j.exit, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
 		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs, Distributed: s.day.spans(j.GPUs)},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
@@ -114,20 +115,26 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			cost *= math.Exp(-a.moves.spread * a.moves.spread / 2) // its mean is 1
 		}
 		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost * saving, exit: a.rates.exit, measured: a.measured, lives: j.costs(a.measured)})
+			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost * saving, exit: a.rates.exit, measured: a.measured, lives: a.costs(j)})
 	}
 	return s
 }
 
-// costs returns what the lives of a job cost: as long as the simulation follows the day, it has the same delays, and
-// learns a rate no earlier. NaN: not measured.
-func (j *Job) costs(measured float64) []cluster.LifeCosts {
+// costs returns what the lives of a job cost and what was measured in them: as long as the simulation follows the day, it
+// has the same delays, paces and knowledge, and learns a rate no earlier. NaN: not measured.
+func (a *auditor) costs(j *Job) []cluster.LifeCosts {
 	out := make([]cluster.LifeCosts, len(j.Lives))
+	learned := map[place]bool{}
 	for i, l := range j.Lives {
-		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Measured: max(0, l.Known-l.Worked)}
+		p := place{l.Device, l.GPUs}
+		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Measured: max(0, l.Known-l.Worked),
+			Seen: &cluster.Seen{At: l.Start, Device: p.device, GPUs: p.gpus, PerSec: a.rates.seen[j.ID][p], Rates: l.Rates}}
 		if math.IsNaN(l.Known) { // it left before
-			c.Measured = max(measured, l.until()-l.Worked)
+			c.Measured, c.Seen.Rates = max(a.measured, l.until()-l.Worked), nil
+		} else if len(l.Rates) == 0 && learned[p] { // no other than before
+			c.Seen.Rates = []cluster.Measurement{}
 		}
+		learned[p] = learned[p] || len(l.Rates) > 0
 		out[i] = c
 	}
 	return out
