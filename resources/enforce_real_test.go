@@ -111,8 +111,8 @@ func TestBusyJobIsHeld(t *testing.T) {
 			if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share <= 0 { // the lower bound depends on the load of the machine
 				t.Errorf("three busy threads under a limit of 1 CPU used %.2f CPUs", share)
 			}
-			if s, ok := e.CPUSeconds(); ok && s <= 0 {
-				t.Errorf("CPUSeconds = %v after a busy second", s)
+			if s, ok := e.CPUSeconds(); ok != e.s.Account.available() || ok && s <= 0 {
+				t.Errorf("CPUSeconds = %v, %v after a busy second; accounting by %+v", s, ok, e.s.Account)
 			}
 		})
 	}

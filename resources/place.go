@@ -333,7 +333,7 @@ func (e *Enforcer) delegateControllers(dir string) (got []string, switched enabl
 	return got, switched, errors.Join(errs...)
 }
 
-// disable reverts handedDown.
+// disable reverts delegateControllers.
 func (e *Enforcer) disable(on enabling) {
 	for _, c := range on.Controllers {
 		_ = e.tree.write(filepath.Join(on.Dir, "cgroup.subtree_control"), "-"+c)

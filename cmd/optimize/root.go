@@ -24,10 +24,6 @@ import (
 
 // execute runs one command line and returns its exit code. Every refusal is one line on stderr; see cli.PrintError.
 func execute(e *cli.Env) run.Code {
-	if err := checkProcessLimits(); err != nil {
-		e.PrintError(err)
-		return run.CodeOurs
-	}
 	root := newRoot(e)
 	root.SetArgs(rewriteArgs(root, e.Args))
 	root.SetIn(e.Stdin)

@@ -47,8 +47,9 @@ func (c *Change) Describe() string {
 }
 
 // relate compares an earlier run with a key; ok is false for another training, another kind of machine or other threads
-// set by the user, whose effect has no bound: more of them than free CPUs may take ten times as long. The text of the script is compared first; then every argument that differs is classified as affecting the length only, or the
-// cost of a unit of work, which adds its distance and a Change.
+// set by the user, whose effect has no bound: more of them than free CPUs may take ten times as long. The text of the
+// script is compared first; then every argument that differs is classified as affecting the length only, or the cost of a
+// unit of work, which adds its distance and a Change.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) || rec.Handed.Threads != key.Handed.Threads {
 		return rel, false

@@ -145,11 +145,7 @@ func recall(h Handle) (jobFacts, error) {
 		// served, which are unknown: seconds since 1970 exceed any count of requests.
 		m.want = control{Schema: fileSchema, Checkpoints: int(time.Now().Unix())}
 	}
-	if state, err := os.ReadFile(filepath.Join(h.RunDir, enforceFile)); err == nil {
-		if e, err := openEnforcer(state); err == nil {
-			m.enforce = e
-		}
-	}
+	m.enforce, _ = openEnforcer(h.RunDir) // a damaged file: none
 	return m, nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"trainopt/resources"
@@ -42,12 +40,8 @@ func clearJob(runDir string) error {
 
 // removeGroups removes the cgroups of the last job of a run directory if they remain. The kernel refuses those in use.
 func removeGroups(runDir string) error {
-	state, err := os.ReadFile(filepath.Join(runDir, enforceFile))
-	if err != nil {
-		return nil
-	}
-	e, err := openEnforcer(state)
-	if err != nil {
+	e, err := openEnforcer(runDir)
+	if e == nil || err != nil {
 		return nil
 	}
 	return e.Remove()

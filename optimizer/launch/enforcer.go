@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 
 	"trainopt/resources"
@@ -21,8 +23,13 @@ type enforcer interface {
 	Remove() error
 }
 
-// openEnforcer restores an enforcer from the State of another process.
-func openEnforcer(state []byte) (enforcer, error) {
+// openEnforcer restores the enforcer of the last job of a run directory, in its latest state; nil without an error if the job
+// has none.
+func openEnforcer(runDir string) (enforcer, error) {
+	state, err := os.ReadFile(filepath.Join(runDir, enforceFile))
+	if err != nil {
+		return nil, nil
+	}
 	e, err := resources.OpenEnforcer(state)
 	if err != nil {
 		return nil, err

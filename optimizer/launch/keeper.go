@@ -273,10 +273,8 @@ func (k *keeper) finish() int {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	code := k.record(ended{Exit: e})
-	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil { // the agent may have added to it
-		if e, err := openEnforcer(state); err == nil {
-			k.enforce = e
-		}
+	if e, err := openEnforcer(k.dir); e != nil && err == nil { // the agent may have added to it
+		k.enforce = e
 	}
 	if k.enforce != nil {
 		if err := k.enforce.Remove(); err != nil && len(o.stuck) == 0 {

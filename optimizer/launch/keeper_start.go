@@ -92,11 +92,9 @@ func (k *keeper) attach(self process) {
 		k.term = make(chan os.Signal, 1)
 		signal.Notify(k.term, unix.SIGTERM)
 	}
-	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
-		if k.enforce, err = openEnforcer(state); err != nil {
-			k.enforce = nil
-			k.missing = append(k.missing, fmt.Sprintf("the supervisor cannot see the job's limits: %v", err))
-		}
+	var err error
+	if k.enforce, err = openEnforcer(k.dir); err != nil {
+		k.missing = append(k.missing, fmt.Sprintf("the supervisor cannot see the job's limits: %v", err))
 	}
 }
 

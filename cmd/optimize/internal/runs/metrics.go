@@ -14,7 +14,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
-
 	"trainopt/optimizer/tracker"
 )
 
