@@ -115,7 +115,7 @@ func probePython(ctx context.Context, path string) pythonAnswer {
 		last := strings.TrimSpace(stderr.String())
 		last = last[strings.LastIndexByte(last, '\n')+1:]
 		f.Status, f.Found = Warn, strings.TrimSuffix("does not answer: "+err.Error()+": "+last, ": ")
-		f.Cost, f.Do = "scripts that it should run will fail", "repair it or put an other one first on PATH"
+		f.Cost, f.Do = "scripts that it should run will fail", "repair it or put another one first on PATH"
 		return pythonAnswer{Finding: f}
 	}
 	executable, found, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")

@@ -65,7 +65,7 @@ func (in GPUCheck) Problems() []problem {
 	checkSlices(seen, add)
 	if in.ForeignPIDs {
 		if in.Running && len(in.Processes) > 0 {
-			add("pids-unknown", false, "share the host's pid namespace with the container to have this checked", "the driver counts processes in an other pid namespace: which of them are the job's is unknown")
+			add("pids-unknown", false, "share the host's pid namespace with the container to have this checked", "the driver counts processes in another pid namespace: which of them are the job's is unknown")
 		}
 		return ps
 	}
@@ -120,7 +120,7 @@ func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 		case mine:
 			add("outside", false, "remove device choices (cuda:N, set_device, CUDA_VISIBLE_DEVICES) from the script", "process %d of the job runs on %s, which it was not given", p.PID, p.UUID)
 		case here:
-			add("shared", false, "wait for it, end it, or choose an other device: both are slower and may run out of device memory", "%s is also used by process %d%s, not of this job (%.3g GiB)", p.UUID, p.PID, inBrackets(p.Name), float64(p.Memory))
+			add("shared", false, "wait for it, end it, or choose another device: both are slower and may run out of device memory", "%s is also used by process %d%s, not of this job (%.3g GiB)", p.UUID, p.PID, inBrackets(p.Name), float64(p.Memory))
 		}
 	}
 	if !in.Running || in.Processes == nil || len(given) == 0 {

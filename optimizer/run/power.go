@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -48,7 +49,6 @@ type powerControl struct {
 	nowW    int
 	left    []int // limits still to be measured, the present one first; empty: no measurement
 	setAt   time.Duration
-	first   int      // index of the first segment at a limit that was measured
 	segment *Segment // of the measurement; nil while the limit settles
 	since   time.Duration
 	joules  float64
@@ -95,6 +95,7 @@ func (r *run) powerStep() {
 // refusePower leaves the power limits as they are for the rest of the run.
 func (r *run) refusePower(format string, args ...any) {
 	r.releasePower()
+	r.endPowerTrial()
 	r.power.off = true
 	why := fmt.Sprintf(format, args...)
 	r.rec.Power.Reason = why
@@ -139,7 +140,21 @@ func (r *run) holdPower() bool {
 		return false
 	}
 	r.Power.ChosenW, r.Power.Samples = 0, nil
+	r.endPowerTrial() // of an agent that has died
 	return true
+}
+
+// beginPowerSegment begins a segment of a trial of limits; watts is 0 while the limit settles.
+func (r *run) beginPowerSegment(watts int) {
+	r.beginSegment(r.elapsed(), r.Current, r.Progress.Current().Label, false)
+	r.Progress.Current().Trial, r.Progress.Current().PowerW = true, watts
+}
+
+// endPowerTrial begins a segment that counts, if the present one belongs to a trial of limits.
+func (r *run) endPowerTrial() {
+	if s := r.Progress.Current(); s != nil && s.Trial && s.EndedAt == 0 {
+		r.beginSegment(r.elapsed(), r.Current, s.Label, false)
+	}
 }
 
 // powerAllowed returns the limits that both the user and the devices allow.
@@ -204,7 +219,7 @@ func (r *run) beginPower() {
 		return
 	}
 	r.Power.FullUnitSeconds, r.Power.Samples = unit, nil
-	r.power.left, r.power.first = powerCandidates(allowed, r.power.hold.OwnW, n), len(r.Progress.Segments)
+	r.power.left = powerCandidates(allowed, r.power.hold.OwnW, n)
 	r.event(Info, "measuring the training at power limits of %d W", r.power.left)
 	r.changePower(r.power.left[0])
 }
@@ -225,6 +240,9 @@ func (r *run) changePower(watts int) bool {
 	r.power.nowW, r.power.setAt, r.power.segment = watts, r.elapsed(), nil
 	r.rec.Power.SetW = &watts
 	r.recordPower()
+	if r.power.measuring() {
+		r.beginPowerSegment(0)
+	}
 	return true
 }
 
@@ -246,9 +264,8 @@ func (r *run) measurePower() {
 	c, now := &r.power, r.elapsed()
 	if c.segment == nil {
 		if now-c.setAt >= powerSettle {
-			r.beginSegment(now, r.Current, r.Progress.Current().Label, false)
+			r.beginPowerSegment(c.nowW)
 			c.segment, c.since, c.joules = r.Progress.Current(), now, r.Joules
-			c.segment.PowerW = c.nowW
 		}
 		return
 	}
@@ -285,17 +302,16 @@ func measuredPower(s *Segment, unit string, steps bool) (journal.PowerSample, bo
 	if steps {
 		return journal.PowerSample{Unit: "step", SecondsPerUnit: s.Counted.Seconds / s.Counted.Steps}, s.Counted.Steps >= powerSteps
 	}
-	if len(s.Blocks) < powerUnits {
+	if len(s.timed()) < powerUnits {
 		return journal.PowerSample{}, false
 	}
-	return journal.PowerSample{Unit: unit, SecondsPerUnit: median(s.Blocks)}, true
+	return journal.PowerSample{Unit: unit, SecondsPerUnit: median(s.timed())}, true
 }
 
 // choosePower selects among the measured limits, and sets the choice if it is a new one.
 func (r *run) choosePower() {
 	q := r.powerQuestion()
-	first := r.Power.ChosenW == 0
-	if !first && q.weights != r.power.weights {
+	if r.Power.ChosenW != 0 && q.weights != r.power.weights {
 		q.keepW = 0
 	}
 	w, why := q.choose(r.Power.Samples)
@@ -304,12 +320,16 @@ func (r *run) choosePower() {
 		return
 	}
 	r.Power.ChosenW = w
-	if !r.setPower(w, why) || !first {
+	if !r.setPower(w, why) {
 		return
 	}
-	for _, s := range r.Progress.Segments[r.power.first:] {
-		if s.PowerW != w { // the model is of the limit at which the run continues
-			s.Left, s.Blocks, s.Stated = s.timed(), nil, nil
+	for _, s := range r.Progress.Segments { // the model is of the limit at which the run continues
+		switch {
+		case !slices.Equal(s.Allocation.GPUIDs, r.Current.GPUIDs):
+		case s.Trial && s.PowerW == w:
+			s.Blocks, s.Left, s.Trial = s.Left, nil, false
+		case !s.Trial && cmp.Or(s.PowerW, r.power.hold.OwnW) != w:
+			s.leave()
 		}
 	}
 	r.beginSegment(r.elapsed(), r.Current, r.Progress.Current().Label, false)
@@ -394,8 +414,17 @@ func (q powerQuestion) choose(samples []journal.PowerSample) (watts int, why str
 		}
 	}
 	rank, _ := key(best)
-	why = fmt.Sprintf("%+.0f %% time and %+.0f %% energy per %s against %d W, measured at %d limits", 100*(best.SecondsPerUnit/first.SecondsPerUnit-1),
-		100*(best.JoulesPerUnit/first.JoulesPerUnit-1), best.Unit, first.LimitW, len(samples))
+	against := func(s journal.PowerSample) string {
+		return fmt.Sprintf("%+.0f %% time and %+.0f %% energy", 100*(s.SecondsPerUnit/first.SecondsPerUnit-1), 100*(s.JoulesPerUnit/first.JoulesPerUnit-1))
+	}
+	if why = fmt.Sprintf("%.3g s and %.3g J per %s", first.SecondsPerUnit, first.JoulesPerUnit, first.Unit); best != first {
+		why = fmt.Sprintf("%s per %s against %d W", against(best), best.Unit, first.LimitW)
+	}
+	for _, s := range samples[1:] {
+		if s != best {
+			why += fmt.Sprintf("; %d W: %s", s.LimitW, against(s))
+		}
+	}
 	return best.LimitW, why + []string{"", "; the energy budget is missed at every limit that meets deadline and budget", "; no limit meets deadline and budget"}[rank]
 }
 

@@ -42,7 +42,7 @@ type Segment struct {
 	LiveCut     bool                 `json:"live_cut"`          // on fewer CPUs than its processes were launched with
 	Blocks      []float64            `json:"blocks"`            // seconds per unit, one value per timed block
 	Stated      []float64            `json:"stated"`            // seconds of the first units as stated by the log, for a segment too short to be timed
-	Left        []float64            `json:"left,omitempty"`    // blocks on a kind of node that the run has left: they count for the overheads only
+	Left        []float64            `json:"left,omitempty"`    // blocks on a kind of node or at a power limit that the run has left: they count for the overheads only
 	Units       float64              `json:"units"`             // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`           // seconds between them
 	Counted     countedSteps         `json:"counted"`           // work counted by the observer
@@ -61,6 +61,7 @@ type Segment struct {
 	CheckpointS float64              `json:"checkpoint_s"`        // seconds of the checkpoint that ended it, 0 if none
 	OnDemand    bool                 `json:"on_demand,omitempty"` // on the machine on demand of a run that may use spot capacity
 	PowerW      int                  `json:"power_w,omitempty"`   // power limit of the GPUs that was measured; 0: not changed
+	Trial       bool                 `json:"trial,omitempty"`     // of power limits: blocks go to Left
 	Partner     string               `json:"partner,omitempty"`   // that shared the devices; empty: none
 }
 
@@ -205,10 +206,10 @@ func (p *Progress) launchedCPUs() int {
 func (p *Progress) End(at time.Duration) {
 	if s := p.Current(); s != nil && s.EndedAt == 0 {
 		s.EndedAt = at
-		if n := len(s.Stated) - 1; len(s.Blocks) == 0 && n >= settledBlocks { // the first unit contains the warm-up
+		if n := len(s.Stated) - 1; len(s.timed()) == 0 && n >= settledBlocks { // the first unit contains the warm-up
 			s.addBlock(median(s.Stated[1:]))
 			if s.Timed == 0 {
-				s.Units, s.Timed = float64(n), s.Blocks[0]*float64(n)
+				s.Units, s.Timed = float64(n), median(s.Stated[1:])*float64(n)
 			}
 		}
 	}
@@ -384,7 +385,8 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.mark(at, done)
 	case p.blockOf > 0 && at == p.markAt: // read together with the row that ended the last block: of that block
 		p.blockOf += done - p.markDone
-		seg.Blocks[len(seg.Blocks)-1] = p.blockTook.Seconds() / p.blockOf
+		blocks := seg.timed()
+		blocks[len(blocks)-1] = p.blockTook.Seconds() / p.blockOf
 		p.markDone = done
 	case p.blockEnds(at, done):
 		took, of := at-p.markAt, done-p.markDone
@@ -453,15 +455,20 @@ func (p *Progress) mark(at time.Duration, done float64) {
 
 // addBlock appends a block. Beyond maxBlocks it averages older blocks pairwise into a new slice.
 func (s *Segment) addBlock(secondsPerUnit float64) {
-	s.Blocks = append(s.Blocks, secondsPerUnit)
-	if len(s.Blocks) > maxBlocks {
-		half := make([]float64, 0, maxBlocks) // a new slice: observations share the old one
-		for len(s.Blocks) > 1 {
-			half = append(half, (s.Blocks[0]+s.Blocks[1])/2)
-			s.Blocks = s.Blocks[2:]
-		}
-		s.Blocks = append(half, s.Blocks...) // the newest block stays unmerged
+	to := &s.Blocks
+	if s.Trial {
+		to = &s.Left
 	}
+	all := append(*to, secondsPerUnit)
+	if len(all) > maxBlocks {
+		half := make([]float64, 0, maxBlocks) // a new slice: observations share the old one
+		for len(all) > 1 {
+			half = append(half, (all[0]+all[1])/2)
+			all = all[2:]
+		}
+		all = append(half, all...) // the newest block stays unmerged
+	}
+	*to = all
 }
 
 // Finished reports whether the total is reached.
@@ -470,9 +477,11 @@ func (p *Progress) Finished() bool { return p.Total > 0 && p.Done >= p.Total }
 // leave makes what was timed so far count for start-ups and restarts only: the run continues on another kind of node.
 func (p *Progress) leave() {
 	for _, s := range p.Segments {
-		s.Left, s.Blocks, s.Stated = s.timed(), nil, nil
+		s.leave()
 	}
 }
+
+func (s *Segment) leave() { s.Left, s.Blocks, s.Stated = s.timed(), nil, nil }
 
 // pace returns what the present launch has measured.
 func (p *Progress) pace() measuredPace {
