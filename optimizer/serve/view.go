@@ -19,8 +19,9 @@ var templateFiles embed.FS
 // so that no other command waits for them.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(page.Parts().Funcs(template.FuncMap{
-		"count": func(n int) string { return page.Thousands(float64(n)) },
-		"asset": func(name string) string { return "/static/" + assetsVersion + "/" + name },
+		"count":  func(n int) string { return page.Thousands(float64(n)) },
+		"plural": page.Plural,
+		"asset":  func(name string) string { return "/static/" + assetsVersion + "/" + name },
 		"when": func(t time.Time) string {
 			if t.IsZero() {
 				return page.NoData
