@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"trainopt/internal/regular"
 )
 
 // Values is one row of a Table by column name. Values are numbers, texts, bools (written as 1 or 0), time.Durations
@@ -136,7 +138,7 @@ func (t *Table) firstWriteError(err error) error {
 		return nil
 	}
 	t.failed = true
-	return fmt.Errorf("write %s: %w; rows are held and written when it works again", t.path, err)
+	return fmt.Errorf("write %s: %w; rows are held and written when it works again", t.path, regular.Reason(err))
 }
 
 // hold appends a row to the held rows and drops the oldest beyond heldBytes.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 )
 
@@ -59,7 +61,7 @@ func (o *jobOutput) next(runID string) []string {
 		}
 	}
 	if n := len(out) - outputLimit; n > 0 {
-		out = append([]string{fmt.Sprintf("… %d lines left out; all: optimize logs %s", n, runID)}, out[n:]...)
+		out = append([]string{fmt.Sprintf("… %s left out; all: optimize logs %s", page.Plural(n, "line"), runID)}, out[n:]...)
 	}
 	return out
 }
@@ -93,6 +95,7 @@ type keyboard struct {
 	saved   *unix.Termios
 	presses atomic.Int32 // of outputKey since the last call of pressed
 	closed  atomic.Bool
+	mode    sync.Mutex // held while the mode of the terminal is changed
 }
 
 // closeView restores the terminal after a run, however it ended.
@@ -122,15 +125,28 @@ func openKeyboard(in any) *keyboard {
 	if err != nil {
 		return nil
 	}
-	k.saved = saved
-	single := *saved
-	single.Lflag &^= unix.ICANON | unix.ECHO
-	single.Cc[unix.VMIN], single.Cc[unix.VTIME] = 1, 0
-	if unix.IoctlSetTermios(k.fd, unix.TCSETS, &single) != nil {
+	if k.saved = saved; !k.singleKeys() {
 		return nil
 	}
 	go k.read()
 	return k
+}
+
+// singleKeys sets the terminal to single keys without echo, which a shell undoes while this process is suspended; false after
+// close, or if the terminal cannot be changed.
+func (k *keyboard) singleKeys() bool {
+	k.mode.Lock()
+	defer k.mode.Unlock()
+	now, err := unix.IoctlGetTermios(k.fd, unix.TCGETS)
+	if k.closed.Load() || err != nil {
+		return false
+	}
+	if now.Lflag&unix.ICANON == 0 {
+		return true
+	}
+	now.Lflag &^= unix.ICANON | unix.ECHO
+	now.Cc[unix.VMIN], now.Cc[unix.VTIME] = 1, 0
+	return unix.IoctlSetTermios(k.fd, unix.TCSETS, now) == nil
 }
 
 // foreground reports whether this process may use the terminal: one in the background would be stopped.
@@ -146,11 +162,11 @@ func (k *keyboard) read() {
 		if err != nil && err != unix.EINTR {
 			return
 		}
-		if ready <= 0 || k.closed.Load() {
-			continue
-		}
 		if !k.foreground() { // the input, which may stay unread, is that of another program
 			time.Sleep(keyPoll * time.Millisecond)
+			continue
+		}
+		if !k.singleKeys() || ready <= 0 {
 			continue
 		}
 		n, err := unix.Read(k.fd, key)
@@ -168,7 +184,12 @@ func (k *keyboard) pressed() bool { return k != nil && k.presses.Swap(0)%2 == 1 
 
 // close restores the terminal.
 func (k *keyboard) close() {
-	if k != nil && !k.closed.Swap(true) && k.foreground() {
+	if k == nil {
+		return
+	}
+	k.mode.Lock()
+	defer k.mode.Unlock()
+	if !k.closed.Swap(true) && k.foreground() {
 		_ = unix.IoctlSetTermios(k.fd, unix.TCSETS, k.saved)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"trainopt/optimizer/run"
 	"trainopt/resources"
 )
@@ -63,6 +65,36 @@ func TestNoKeyboard(t *testing.T) {
 		if k := openKeyboard(in); k != nil || k.pressed() {
 			t.Errorf("%T is a keyboard", in)
 		}
+	}
+}
+
+// TestSingleKeys checks that the terminal is set to single keys again after a shell has undone that, as it does when a job is
+// suspended, and not after the end.
+func TestSingleKeys(t *testing.T) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer master.Close()
+	fd := int(master.Fd())
+	saved, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keyboard{fd: fd, saved: saved}
+	for _, when := range []string{"at the start", "after a suspension"} {
+		if !k.singleKeys() {
+			t.Fatalf("%s: not set", when)
+		}
+		if now, err := unix.IoctlGetTermios(fd, unix.TCGETS); err != nil || now.Lflag&(unix.ICANON|unix.ECHO) != 0 {
+			t.Errorf("%s: mode %#x, %v", when, now.Lflag, err)
+		}
+		if err := unix.IoctlSetTermios(fd, unix.TCSETS, saved); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if k.close(); k.singleKeys() {
+		t.Error("set after the end")
 	}
 }
 
