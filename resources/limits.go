@@ -213,7 +213,7 @@ func (l Limits) Check(a Allocation, h Host) error {
 	case m == 0:
 		bad("memory: none given")
 	case a.Memory > h.Memory:
-		bad("memory: %.4g GiB given, %s has %.4g GiB", m, h.name(), float64(h.Memory))
+		bad("memory: %.6g GiB given, %s has %.4g GiB", m, h.name(), float64(h.Memory))
 	case a.Memory < l.MemoryMin || a.Memory > l.MemoryMax:
 		bad("memory: %.4g GiB is outside the limits %.4g to %.4g GiB", m, float64(l.MemoryMin), float64(l.MemoryMax))
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/optimizer/run"
 )
 

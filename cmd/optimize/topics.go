@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/cost"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/journal"
@@ -30,7 +29,7 @@ Further:
   XDG_STATE_HOME: below it, optimize/ contains what projects share: the list of their state directories, and imported prices
   HOME: up to it, project files and state directories are searched
 
-The variables that a training receives are listed in docs/usage.md.`},
+The variables that a training receives are listed in docs/files.md.`},
 		{Use: "files", Short: "Files that are read and written", Long: `  optimize.yaml: settings of a project (` + "`optimize init`" + `); the nearest one upwards is used
   .optimize: state directory of a project: runs, history, reports; the nearest one upwards is used, else one is created in the working directory
   .optimize/runs/RUN: one run: run.json, samples.csv, log.csv, job.stdout, job.stderr, report.html, …
@@ -52,8 +51,8 @@ func exitCodes() string {
 	}{
 		{run.CodeDone, "done; all SLA targets met"}, {run.CodeOurs, "internal error"}, {run.CodeUsage, "error in the command line or the configuration"},
 		{run.CodeMissed, "done; an SLA target was missed"}, {run.CodeGuard, "stopped by the guard at the deadline or the budget"},
-		{run.CodeTraining, "the training failed; its own exit code or signal is in the report"}, {run.CodeInfeasible, "infeasible: refused before the start"},
-		{run.CodeTryAgain, "stopped with its Slurm job, to be resumed"}, {run.CodeInterrupt, `stopped by the user (Ctrl-C, Ctrl-\)`}, {run.CodeTerminated, "stopped by the user (SIGTERM)"},
+		{run.CodeTraining, "the training failed; its own exit code or signal is in the report"}, {run.CodeInfeasible, "infeasible: refused before the start, or stopped because a limit could not be met any more"},
+		{run.CodeTryAgain, "stopped at the end of its Slurm allocation, or before its machine is reclaimed; to be resumed"}, {run.CodeInterrupt, `stopped by the user (Ctrl-C, Ctrl-\)`}, {run.CodeTerminated, "stopped by the user (SIGTERM)"},
 	} {
 		fmt.Fprintf(&b, "  %d: %s\n", c.code, c.text)
 	}

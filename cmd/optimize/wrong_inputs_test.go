@@ -19,6 +19,9 @@ func TestWrongInputs(t *testing.T) {
 	w.write("junk.csv", "a,b\n1,2\n")
 	w.write("broken.yaml", "sla: [\n")
 	w.write("wrong.yaml", "sla:\n  time_mx: 5\n")
+	w.write("section.yaml", "sla: 5\n")
+	w.write("several.yaml", "sla:\n  time_max: [1]\n")
+	w.write("foreign.yaml", "color: blue\n")
 	w.write("file", "")
 	w.write("cut.db", "SQLite format 3\x00 and no more")
 	w.write("code.py", "import time\n\n\ndef f():\n    return 1\n")
@@ -51,13 +54,16 @@ func TestWrongInputs(t *testing.T) {
 		"--train t.py --prefer time=.5,cots=.5":     {want: `no objective named "cots"`},
 		"--train t.py --planner mrol":               {want: `--planner "mrol": unknown, nearest is morl; want one of bandit, model`},
 		"--train t.py --gpus 4000":                  {want: "GPUs: 4000 given, this machine has", code: run.CodeUsage},
-		"--train t.py --cpus 64000":                 {want: "lower --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run"},
+		"--train t.py --cpus 64000":                 {want: "adapt --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run"},
 		"--train t.py --cpus 9:2":                   {want: `range "9:2": from 9 to 2 is empty`},
 		"--train t.py --engine slrum":               {want: `--engine "slrum": want local or slurm`},
 		"--train t.py --instance aws:p4d.24xlrge":   {want: "no such offer in the price table; nearest are aws:p4d.24xlarge"},
 		"--train t.py --host aws:p4d.24xlarge":      {want: "add --dry-run"},
 		"--train t.py --config @/nosuch.yaml":       {want: "nosuch.yaml: no such file"},
 		"--train t.py --config @/wrong.yaml":        {want: `unknown key "sla.time_mx": nearest known is "sla.time_max"`},
+		"--train t.py --config @/section.yaml":      {want: `unknown key "sla": it is a section`},
+		"--train t.py --config @/several.yaml":      {want: "sla.time_max: want one value, not a list"},
+		"--train t.py --config @/foreign.yaml":      {want: `unknown key "color"; ` + "`optimize config` lists all"},
 		"--train t.py --config @/broken.yaml":       {want: "broken.yaml: While parsing config: yaml: line 1"},
 		"--train t.py --dry-run --state-dir file/x": {want: "not a directory"},
 		"--train t.py --epochs abc":                 {want: `--epochs "abc": want a whole number`},

@@ -304,7 +304,7 @@ func predictionAnswer(d *Data) answer {
 	case held == of:
 		a.Text, a.Light = a.Text+"; the outcome lies inside the 90 % intervals", good
 	default:
-		a.Text, a.Light = a.Text+fmt.Sprintf("; %d of %d outcomes lie outside the 90 %% intervals", of-held, of), warn
+		a.Text, a.Light = a.Text+fmt.Sprintf("; outside the 90 %% intervals: %d of %d outcomes", of-held, of), warn
 	}
 	return a
 }

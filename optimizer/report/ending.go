@@ -169,10 +169,11 @@ func lastLine(d *Data) string {
 	return string(last[:min(len(last), 120)])
 }
 
-// runName returns the command-line name of a run: its id, or its path if it is not in the default state directory.
+// runName returns the command-line name of a run: its id, or its path if it is not in a default state directory, that of the
+// working directory of the training or of one above it.
 func runName(d *Data) string {
-	standard := filepath.Join(d.Record.Dir, ".optimize", "runs", d.Record.RunID)
-	if filepath.IsAbs(d.Dir) && d.Record.Dir != "" && d.Dir != standard {
+	project, standard := strings.CutSuffix(d.Dir, "/.optimize/runs/"+d.Record.RunID)
+	if filepath.IsAbs(d.Dir) && d.Record.Dir != "" && !(standard && strings.HasPrefix(d.Record.Dir+"/", project+"/")) {
 		return strings.Join(quoted([]string{d.Dir}), "")
 	}
 	return d.Record.RunID

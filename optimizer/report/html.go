@@ -22,7 +22,7 @@ func pictured(d *Data) document {
 		class string
 		mark  page.LegendMark
 	}{
-		{"restart", page.LegendMark{Sign: "▼", Name: "restart at another allocation"}},
+		{"restart", page.LegendMark{Sign: "▼", Name: "started again"}},
 		{"live", page.LegendMark{Sign: "▼", Name: "changed while running (dashed)"}},
 		{"recommended", page.LegendMark{Sign: "▽", Name: "advice, not applied (dotted)"}},
 	} {

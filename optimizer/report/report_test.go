@@ -434,3 +434,22 @@ func BenchmarkHTML(b *testing.B) {
 	}
 	b.ReportMetric(float64(size), "bytes")
 }
+
+// TestRunName: a run is named by its id if optimize finds that from the working directory of the training, otherwise by its
+// path.
+func TestRunName(t *testing.T) {
+	for name, c := range map[string]struct{ dir, work, want string }{
+		"in the working directory":  {"/p/.optimize/runs/r1", "/p", "r1"},
+		"above it":                  {"/p/.optimize/runs/r1", "/p/a/b", "r1"},
+		"beside it":                 {"/p/.optimize/runs/r1", "/pa", "/p/.optimize/runs/r1"},
+		"below it":                  {"/p/a/.optimize/runs/r1", "/p", "/p/a/.optimize/runs/r1"},
+		"another state directory":   {"/s/runs/r1", "/p", "/s/runs/r1"},
+		"unknown working directory": {"/s/runs/r1", "", "r1"},
+	} {
+		r := journal.NewRecord()
+		r.RunID, r.Dir = "r1", c.work
+		if got := runName(&Data{Record: r, Dir: c.dir}); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

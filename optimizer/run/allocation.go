@@ -53,6 +53,9 @@ func (r *run) enterAllocation(ctx context.Context) {
 	r.batch = resources.EnclosingJob(r.Environ)
 	r.rec.Batch = r.batch
 	if r.batch == nil {
+		if r.Config.Requeue {
+			r.event(Warning, "--requeue has no effect: this process is not part of a Slurm job")
+		}
 		return
 	}
 	end := r.batch.End

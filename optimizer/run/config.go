@@ -12,6 +12,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/internal/wording"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
@@ -263,6 +264,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := regexp.Compile(c.Pattern); err != nil {
 		bad("--progress-pattern: %w", err)
+	}
+	if _, err := trainlog.Open("", trainlog.TailOptions{Aliases: c.Columns}); err != nil {
+		bad("monitor.columns: %w", errors.Unwrap(err))
 	}
 	for _, w := range c.Warn {
 		if !(w > 0 && w < 1) {

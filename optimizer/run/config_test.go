@@ -97,3 +97,13 @@ func TestConfigDefaults(t *testing.T) {
 		t.Errorf("%+v became %+v", mine, kept)
 	}
 }
+
+// TestColumnsAreChecked: a log column that is named after none that exists is refused before the start.
+func TestColumnsAreChecked(t *testing.T) {
+	for to, refused := range map[string]bool{"train_loss": false, "": false, "nosuch": true} {
+		err := (&Config{Columns: map[string]string{"mine": to}}).Validate()
+		if got := err != nil && strings.Contains(err.Error(), "monitor.columns"); got != refused {
+			t.Errorf("%q: %v", to, err)
+		}
+	}
+}

@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"trainopt/monitor/trainlog"
-
 	"trainopt/optimizer/inspect"
-
 	"trainopt/optimizer/observe"
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/optimizer/journal"
@@ -220,7 +221,7 @@ func (r *run) beginPower() {
 	}
 	r.Power.FullUnitSeconds, r.Power.Samples = unit, nil
 	r.power.left = powerCandidates(allowed, r.power.hold.OwnW, n)
-	r.event(Info, "measuring the training at power limits of %d W", r.power.left)
+	r.event(Info, "measuring the training at power limits of %s W", strings.ReplaceAll(strings.Trim(fmt.Sprint(r.power.left), "[]"), " ", ", "))
 	r.changePower(r.power.left[0])
 }
 

@@ -181,7 +181,7 @@ func (r *run) resolveLimits() error {
 	}
 	err := r.Limits.Check(r.Baseline, r.Host)
 	if err != nil && r.Host.Described == "" && r.Config.Engine == "" && r.Lease == nil {
-		err = fmt.Errorf("%w; lower --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
+		err = fmt.Errorf("%w; adapt --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
 	}
 	return err
 }

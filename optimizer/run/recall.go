@@ -12,7 +12,6 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/wording"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -89,7 +88,8 @@ func (r *run) recall() {
 	}
 	if len(found.Baselines) > 0 && len(r.Config.SLA.Agreed()) == 0 {
 		if spec, _, err := sla.Forecast(found.Baselines); err == nil {
-			r.event(Info, "no SLA set; realistic limits by earlier runs: --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
+			digits := max(2, 2-int(math.Floor(math.Log10(spec.CostMaxUSD)))) // three significant ones of small amounts
+			r.event(Info, "no SLA set; realistic limits by earlier runs: --deadline %s --budget %.*f", (spec.TimeMax + time.Second - 1).Truncate(time.Second), digits, spec.CostMaxUSD)
 		}
 	}
 	r.learnCalibration(found.Newest)
@@ -164,10 +164,17 @@ func (r *run) learnCalibration(entries []history.Entry) {
 	scored := history.Calibrate(entries)
 	family := r.ins.Model.Value
 	r.widen = scored.Widen(family)
-	if s := scored.All.ByQuantity[history.QuantitySeconds]; math.Abs(r.widen-1) >= 0.005 {
-		r.event(Info, "intervals widened by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", r.widen, s.Inside, s.N)
+	if s := scored.All.ByQuantity[history.QuantitySeconds]; math.Abs(r.widen-1) >= notableWiden {
+		how := "widened"
+		if r.widen < 1 {
+			how = "narrowed"
+		}
+		r.event(Info, "intervals %s by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", how, math.Max(r.widen, 1/r.widen), s.Inside, s.N)
 	}
 }
+
+// notableWiden is the change of the width of intervals from which it is reported.
+const notableWiden = 0.1
 
 // prior is one source of measurements from before the run.
 type prior struct {
@@ -394,8 +401,11 @@ func (p *prior) contradiction(own []pace, progress *Progress, o perf.FitOptions)
 			sd = math.Log(predicted.P50/predicted.P5) / 1.645
 		}
 		if z := math.Abs(math.Log(measured/predicted.P50)) / math.Hypot(sd, ownDrift); z > off {
-			off, why = z, fmt.Sprintf("predicted %s to %s at %s, measured %s", perUnit(predicted.P5*x.seconds/measured, unit),
-				perUnit(predicted.P95*x.seconds/measured, unit), x.at, perUnit(x.seconds, unit))
+			span, high := perUnit(predicted.P5*x.seconds/measured, unit), perUnit(predicted.P95*x.seconds/measured, unit)
+			if high != span {
+				span += " to " + high
+			}
+			off, why = z, fmt.Sprintf("predicted %s at %s, measured %s", span, x.at, perUnit(x.seconds, unit))
 		}
 	}
 	return off, why

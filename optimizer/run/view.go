@@ -29,8 +29,8 @@ const (
 	CodeMissed     Code = 3  // done, SLA missed
 	CodeGuard      Code = 4  // stopped by the budget or deadline guard
 	CodeTraining   Code = 5  // the training failed
-	CodeInfeasible Code = 6  // refused before start
-	CodeTryAgain   Code = 75 // stopped at the end of the allocation of the enclosing Slurm job
+	CodeInfeasible Code = 6  // refused before start, or stopped because a limit could not be met any more
+	CodeTryAgain   Code = 75 // to be resumed: stopped at the end of an allocation or a lease, or before the machine is reclaimed
 	CodeInterrupt  Code = 130
 	CodeTerminated Code = 143
 )

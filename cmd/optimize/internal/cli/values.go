@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/viper"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/plan"
 	"trainopt/sla"
 )
@@ -123,7 +124,17 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 				src[section] = file
 				continue
 			}
-			errs = append(errs, fmt.Errorf("configuration %s: unknown key %q: nearest known is %q", file, key, Nearest(key, slices.Collect(maps.Keys(known)))))
+			hint := "; `optimize config` lists all"
+			if best := Nearest(key, slices.Collect(maps.Keys(known))); wording.Distance(key, best) <= 1+len(key)/4 {
+				hint = fmt.Sprintf(": nearest known is %q", best)
+			} else if isSection(key) {
+				hint = ": it is a section, whose settings are keys below it"
+			}
+			errs = append(errs, fmt.Errorf("configuration %s: unknown key %q%s", file, key, hint))
+			continue
+		}
+		if _, several := in.Get(key).([]any); several && !slices.ContainsFunc(settings, func(s setting) bool { return s.key == canonical && (s.kind == list || s.kind == lines) }) {
+			errs = append(errs, fmt.Errorf("configuration %s: %s: want one value, not a list", file, key))
 			continue
 		}
 		v.Set(canonical, in.Get(key))
