@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/cost"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/journal"

@@ -7,7 +7,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )

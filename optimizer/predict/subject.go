@@ -11,7 +11,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"

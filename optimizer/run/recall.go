@@ -12,7 +12,6 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/wording"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"

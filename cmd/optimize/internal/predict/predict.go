@@ -15,10 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/predict"
 	"trainopt/resources"

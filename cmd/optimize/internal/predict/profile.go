@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/internal/regular"
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/journal"

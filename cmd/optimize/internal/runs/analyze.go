@@ -12,12 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/cost"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/run"

@@ -17,7 +17,6 @@ import (
 	"trainopt/cost"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
-
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/tracker"
 )

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 )

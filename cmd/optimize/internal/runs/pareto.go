@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/cost"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/journal"

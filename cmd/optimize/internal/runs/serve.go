@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/history"

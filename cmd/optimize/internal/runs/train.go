@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"

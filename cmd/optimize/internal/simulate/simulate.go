@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/ancestors/metis"
 	"trainopt/simulator/experiment"
