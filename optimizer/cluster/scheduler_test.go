@@ -171,6 +171,28 @@ func TestSlowSavesAndPinnedJobs(t *testing.T) {
 	})
 }
 
+// TestNewJobsContinue: whether a job keeps its work is found out some time after its start, until when it is not interrupted.
+// Policies that never interrupt a job for one like it do not do so afterwards either.
+func TestNewJobsContinue(t *testing.T) {
+	for _, policy := range []string{"tiresias", "themis", "fifo", "allox"} {
+		const from = 1000.0
+		var jobs []Trial
+		for id := 1; id <= 5; id++ {
+			jobs = append(jobs, Trial{Job: Job{ID: id, Total: 100}, Spec: Spec{Submitted: fromUnix(from + float64(id)), Min: 1, Max: 1}, Steps: 100, First: 2.5, Again: 2.5, Save: 0.5, Measured: 0.5,
+				Rate: func(int, int) float64 { return 2 }})
+		}
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 2}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: policy}}, Jobs: jobs,
+			Log: func(e Event) {
+				if e.Kind == EventStop {
+					t.Errorf("%s: job %d was stopped at %g", policy, e.Job, e.Time-from)
+				}
+			}}
+		if _, err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // failing is a policy that fails.
 type failing struct{ how int }
 
