@@ -30,7 +30,7 @@ func detectCanonicalCSV(h *head) int {
 
 // newCanonicalCSV returns the parser of the canonical CSV format.
 func newCanonicalCSV(o *parseOptions) parser {
-	return newTable(o, dialect{resolve: o.resolve, epochs: fromFirstRow})
+	return newCSVParser(o, dialect{resolve: o.resolve, epochs: fromFirstRow})
 }
 
 // dialect describes how one kind of CSV names its columns and counts epochs.
@@ -38,7 +38,7 @@ type dialect struct {
 	resolve func(name string) target
 	epochs  int // fromOne, fromZero or fromFirstRow
 	// adjust completes a row; may be nil.
-	adjust func(t *csvParser, r *Row, fields [][]byte)
+	adjust func(p *csvParser, r *Row, fields [][]byte)
 }
 
 // cell is one column of a header and the target of its values.
@@ -71,127 +71,127 @@ type csvParser struct {
 	texts    interner
 }
 
-func newTable(o *parseOptions, d dialect) *csvParser {
+func newCSVParser(o *parseOptions, d dialect) *csvParser {
 	return &csvParser{opts: o, dialect: d, base: epochBase{rule: d.epochs}, fresh: true}
 }
 
-func (t *csvParser) pending() bool { return len(t.held) > 0 }
+func (p *csvParser) pending() bool { return len(p.held) > 0 }
 
-func (t *csvParser) restart() { t.fresh, t.held = true, nil }
+func (p *csvParser) restart() { p.fresh, p.held = true, nil }
 
-func (t *csvParser) save() parserState {
-	s := parserState{ZeroBased: t.base.zero}
-	if t.cells != nil {
-		s.Delimiter = string(t.delim)
-		for _, c := range t.cells {
+func (p *csvParser) save() parserState {
+	s := parserState{ZeroBased: p.base.zero}
+	if p.cells != nil {
+		s.Delimiter = string(p.delim)
+		for _, c := range p.cells {
 			s.Header = append(s.Header, c.name)
 		}
 	}
 	return s
 }
 
-func (t *csvParser) load(s parserState) {
-	t.base.zero, t.fresh = s.ZeroBased, len(s.Header) == 0
+func (p *csvParser) load(s parserState) {
+	p.base.zero, p.fresh = s.ZeroBased, len(s.Header) == 0
 	if len(s.Header) > 0 && len(s.Delimiter) == 1 {
-		t.delim = s.Delimiter[0]
-		t.setHeader(s.Header)
+		p.delim = s.Delimiter[0]
+		p.setHeader(s.Header)
 	}
 }
 
-func (t *csvParser) flush(out sink) {
-	held, n := t.held, t.heldLine
-	t.held = nil
+func (p *csvParser) flush(out sink) {
+	held, n := p.held, p.heldLine
+	p.held = nil
 	for i, text := range held {
 		if bytes.Count(text, []byte{'"'})%2 == 1 {
 			out.bad(n+i, "quote without end")
 			continue
 		}
-		t.record(text, n+i, out)
+		p.record(text, n+i, out)
 	}
 }
 
-func (t *csvParser) line(text []byte, n int, out sink) {
-	if len(t.held) > 0 {
-		t.hold(text, out)
+func (p *csvParser) line(text []byte, n int, out sink) {
+	if len(p.held) > 0 {
+		p.hold(text, out)
 		return
 	}
-	if t.plain(text, n, out) {
+	if p.simpleRow(text, n, out) {
 		return
 	}
-	if t.delim != 0 && bytes.Count(text, []byte{'"'})%2 == 1 {
-		t.held, t.heldLine = append(t.held, bytes.Clone(text)), n
+	if p.delim != 0 && bytes.Count(text, []byte{'"'})%2 == 1 {
+		p.held, p.heldLine = append(p.held, bytes.Clone(text)), n
 		return
 	}
-	t.record(text, n, out)
+	p.record(text, n, out)
 }
 
 // hold appends a line to a record with an open quote and parses the record once the quote is closed.
-func (t *csvParser) hold(text []byte, out sink) {
-	t.held = append(t.held, bytes.Clone(text))
+func (p *csvParser) hold(text []byte, out sink) {
+	p.held = append(p.held, bytes.Clone(text))
 	if bytes.Count(text, []byte{'"'})%2 == 1 {
-		joined, n := bytes.Join(t.held, []byte{'\n'}), t.heldLine
-		if split := t.split(joined); len(split) == len(t.cells) {
-			t.held = nil
-			t.record(joined, n, out)
+		joined, n := bytes.Join(p.held, []byte{'\n'}), p.heldLine
+		if split := p.split(joined); len(split) == len(p.cells) {
+			p.held = nil
+			p.record(joined, n, out)
 			return
 		}
-		t.flush(out) // two damaged lines rather than one record
+		p.flush(out) // two damaged lines rather than one record
 		return
 	}
-	if len(t.held) >= maxRecordLines {
-		t.flush(out)
+	if len(p.held) >= maxRecordLines {
+		p.flush(out)
 	}
 }
 
 // record parses one complete record: a comment, a header or a row. Trailing empty fields are dropped before the
 // number of fields is compared with the header.
-func (t *csvParser) record(text []byte, n int, out sink) {
+func (p *csvParser) record(text []byte, n int, out sink) {
 	if blank(text) || text[0] == '#' {
 		return
 	}
 	var fields [][]byte
-	if t.cells != nil {
-		fields = t.split(text)
+	if p.cells != nil {
+		fields = p.split(text)
 	}
 	if mayBeHeader(text) && !anyNumber(fields) {
-		if names, delim, ok := headerOf(text, t.opts); ok {
-			t.readHeader(names, delim, n, out)
+		if names, delim, ok := headerOf(text, p.opts); ok {
+			p.readHeader(names, delim, n, out)
 			return
 		}
 	}
-	if t.cells == nil {
+	if p.cells == nil {
 		out.bad(n, "row before the header: "+clip(text))
 		return
 	}
-	t.fresh = false
-	for len(fields) > len(t.cells) && blank(fields[len(fields)-1]) {
+	p.fresh = false
+	for len(fields) > len(p.cells) && blank(fields[len(fields)-1]) {
 		fields = fields[:len(fields)-1]
 	}
-	if len(fields) != len(t.cells) {
-		out.bad(n, fmt.Sprintf("%d fields, want %d", len(fields), len(t.cells)))
+	if len(fields) != len(p.cells) {
+		out.bad(n, fmt.Sprintf("%d fields, want %d", len(fields), len(p.cells)))
 		return
 	}
-	t.row(fields, n, out)
+	p.row(fields, n, out)
 }
 
-// plain is record in one pass for most rows: one that begins with a digit, has as many fields as the header, no quotes,
+// simpleRow is record in one pass for most rows: one that begins with a digit, has as many fields as the header, no quotes,
 // and nothing to report. It returns false, without effects outside of the scratch row, for all other records.
-func (t *csvParser) plain(text []byte, n int, out sink) bool {
-	if len(t.cells) == 0 || len(text) == 0 || text[0]-'0' > 9 || t.dialect.adjust != nil {
+func (p *csvParser) simpleRow(text []byte, n int, out sink) bool {
+	if len(p.cells) == 0 || len(text) == 0 || text[0]-'0' > 9 || p.dialect.adjust != nil {
 		return false
 	}
-	r, at := &t.scratch, -1
+	r, at := &p.scratch, -1
 	r.begin(n)
 	extra, some, exact := uint64(0), false, uint32(0)
-	for i := range t.cells {
+	for i := range p.cells {
 		if at++; at > len(text) {
 			return false
 		}
-		c := &t.cells[i]
+		c := &p.cells[i]
 		if c.kind == toColumn || c.kind == toGPUUtil || c.kind == toSum {
 			v, end := leadingFloat(text, at)
-			if end < 0 || end < len(text) && text[end] != t.delim {
-				end = t.fieldEnd(text, at)
+			if end < 0 || end < len(text) && text[end] != p.delim {
+				end = p.fieldEnd(text, at)
 				var how reading
 				if v, how = parseNumber(text[at:end], false); how > readEmpty || v < 0 {
 					return false
@@ -201,17 +201,17 @@ func (t *csvParser) plain(text []byte, n int, out sink) bool {
 			at = end
 			continue
 		}
-		if n := at + len(c.raw); n > at && n < len(text) && text[n] == t.delim && string(text[at:n]) == c.raw {
+		if n := at + len(c.raw); n > at && n < len(text) && text[n] == p.delim && string(text[at:n]) == c.raw {
 			*r.text(c.kind), some, at = c.text, true, n
 			continue
 		}
-		f := text[at:t.fieldEnd(text, at)]
+		f := text[at:p.fieldEnd(text, at)]
 		at += len(f)
 		switch {
 		case bytes.IndexByte(f, '"') >= 0:
 			return false
 		case c.kind != toNowhere:
-			if t.opts.setText(r, c.target, f, &t.texts) {
+			if p.opts.setText(r, c.target, f, &p.texts) {
 				some = true
 				if c.kind != toStamp {
 					c.raw, c.text = string(f), *r.text(c.kind)
@@ -224,15 +224,15 @@ func (t *csvParser) plain(text []byte, n int, out sink) bool {
 	if at != len(text) || !some {
 		return false
 	}
-	t.fresh = false
-	t.base.fix(r)
+	p.fresh = false
+	p.base.fix(r)
 	out.row(r, extra)
 	return true
 }
 
 // fieldEnd returns the end of the field without quotes at an index.
-func (t *csvParser) fieldEnd(text []byte, at int) int {
-	if n := bytes.IndexByte(text[at:], t.delim); n >= 0 {
+func (p *csvParser) fieldEnd(text []byte, at int) int {
+	if n := bytes.IndexByte(text[at:], p.delim); n >= 0 {
 		return at + n
 	}
 	return len(text)
@@ -247,67 +247,67 @@ func anyNumber(fields [][]byte) bool {
 }
 
 // readHeader replaces the current header and reports a repeated or changed one.
-func (t *csvParser) readHeader(names []string, delim byte, n int, out sink) {
-	if t.cells != nil && !t.fresh {
+func (p *csvParser) readHeader(names []string, delim byte, n int, out sink) {
+	if p.cells != nil && !p.fresh {
 		out.header()
-		if slices.EqualFunc(names, t.cells, func(name string, c cell) bool { return c.name == name }) {
+		if slices.EqualFunc(names, p.cells, func(name string, c cell) bool { return c.name == name }) {
 			out.note(n, "header repeated")
 		} else {
 			out.note(n, "header changed to "+clip([]byte(strings.Join(names, string(delim)))))
 		}
 	}
-	t.fresh, t.delim = false, delim
-	t.setHeader(names)
+	p.fresh, p.delim = false, delim
+	p.setHeader(names)
 }
 
 // setHeader resolves the target of each column. If two columns have the same target, a canonical name takes
 // precedence over an alias and otherwise the first column; the other column is used where that one is empty.
-func (t *csvParser) setHeader(names []string) {
-	t.cells = make([]cell, len(names))
+func (p *csvParser) setHeader(names []string) {
+	p.cells = make([]cell, len(names))
 	for i, name := range names {
-		t.cells[i] = cell{target: t.dialect.resolve(name), name: name, hash: hashText([]byte(normalizeName(name)))}
+		p.cells[i] = cell{target: p.dialect.resolve(name), name: name, hash: hashText([]byte(normalizeName(name)))}
 	}
 }
 
 // row stores the fields of a record and passes the row to out. Unrecognised columns contribute to the hash of extra
 // columns; a record without any recognised value is bad.
-func (t *csvParser) row(fields [][]byte, n int, out sink) {
-	r := &t.scratch
+func (p *csvParser) row(fields [][]byte, n int, out sink) {
+	r := &p.scratch
 	r.begin(n)
 	extra, some := uint64(0), false
 	exact := uint32(0)
 	for i, f := range fields {
-		c := &t.cells[i]
+		c := &p.cells[i]
 		if c.kind == toNowhere {
 			if !blank(f) {
 				extra += mix(c.hash, hashText(f))
 			}
 			continue
 		}
-		ok, fatal := t.value(r, c, f, &exact, out)
+		ok, fatal := p.value(r, c, f, &exact, out)
 		if fatal {
 			return
 		}
 		some = some || ok
 	}
 	if !some {
-		out.bad(n, "no known column has a value: "+clip(bytes.Join(fields, []byte{t.delim})))
+		out.bad(n, "no known column has a value: "+clip(bytes.Join(fields, []byte{p.delim})))
 		return
 	}
-	t.base.fix(r)
-	if t.dialect.adjust != nil {
-		t.dialect.adjust(t, r, fields)
+	p.base.fix(r)
+	if p.dialect.adjust != nil {
+		p.dialect.adjust(p, r, fields)
 	}
 	out.row(r, extra)
 }
 
 // value stores one field. exact has a bit for each column already stored under its canonical name. fatal means that
 // the row is unusable because its position is not a number.
-func (t *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
+func (p *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
 	if c.kind.text() {
-		return t.opts.setText(r, c.target, f, &t.texts), false
+		return p.opts.setText(r, c.target, f, &p.texts), false
 	}
-	v, fatal := t.oddValue(r.Line, c, f, out)
+	v, fatal := p.number(r.Line, c, f, out)
 	return !fatal && c.store(r, v, exact), fatal
 }
 
@@ -333,18 +333,18 @@ func (c *cell) store(r *Row, v float64, exact *uint32) bool {
 	return true
 }
 
-// oddValue parses a numeric field and reports its oddity.
-func (t *csvParser) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
+// number parses a numeric field and reports its oddity.
+func (p *csvParser) number(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
 	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
 	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {
 		out.bad(line, fmt.Sprintf("%s is not a number: %s", c.name, clip(f)))
 		return v, true
 	}
-	if how == readComma && t.noteComma {
+	if how == readComma && p.noteComma {
 		how = readNumber // reported once per log
 	}
 	if how == readComma {
-		t.noteComma = true
+		p.noteComma = true
 	}
 	return checkNumber(v, how, c.target, c.name, f, line, out), false
 }
@@ -410,21 +410,21 @@ func clip(b []byte) string {
 var delimiters = []byte{',', ';', '\t', '|'}
 
 // split cuts a record at the delimiter. The fields alias text or scratch space and are valid until the next call.
-func (t *csvParser) split(text []byte) [][]byte {
-	t.fields = t.fields[:0]
+func (p *csvParser) split(text []byte) [][]byte {
+	p.fields = p.fields[:0]
 	start := 0
 	for i, c := range text {
 		switch c {
-		case t.delim:
-			t.fields = append(t.fields, text[start:i])
+		case p.delim:
+			p.fields = append(p.fields, text[start:i])
 			start = i + 1
 		case '"':
-			t.fields = splitQuoted(text, t.delim, t.fields[:0])
-			return t.fields
+			p.fields = splitQuoted(text, p.delim, p.fields[:0])
+			return p.fields
 		}
 	}
-	t.fields = append(t.fields, text[start:])
-	return t.fields
+	p.fields = append(p.fields, text[start:])
+	return p.fields
 }
 
 // splitQuoted cuts a record with quotes: a quoted field may contain the delimiter, line ends and doubled quotes.

@@ -29,7 +29,7 @@ func detectKeras(h *head) int {
 }
 
 func newKeras(o *parseOptions) parser {
-	return newTable(o, dialect{epochs: fromFirstRow, resolve: func(name string) target { return resolveMetric(o, name) }})
+	return newCSVParser(o, dialect{epochs: fromFirstRow, resolve: func(name string) target { return resolveMetric(o, name) }})
 }
 
 // resolveMetric resolves a column like parseOptions.resolve, and also any name that ends in "_accuracy" or "_acc".

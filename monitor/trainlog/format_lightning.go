@@ -37,7 +37,7 @@ func detectLightning(h *head) int {
 }
 
 func newLightning(o *parseOptions) parser {
-	return newTable(o, dialect{
+	return newCSVParser(o, dialect{
 		epochs: fromZero,
 		resolve: func(name string) target {
 			if t := resolveMetric(o, name); t.kind != toNowhere {
@@ -50,14 +50,14 @@ func newLightning(o *parseOptions) parser {
 }
 
 // lightningRow converts the epoch of a row to the number of completed epochs.
-func lightningRow(t *csvParser, r *Row, fields [][]byte) {
+func lightningRow(p *csvParser, r *Row, fields [][]byte) {
 	_, loss := r.Value(TestLoss)
 	_, accuracy := r.Value(TestAccuracy)
 	if loss || accuracy {
 		return
 	}
 	for i, f := range fields {
-		if n := t.cells[i].name; strings.HasSuffix(n, "_epoch") && !blank(f) {
+		if n := p.cells[i].name; strings.HasSuffix(n, "_epoch") && !blank(f) {
 			return
 		}
 	}

@@ -20,7 +20,7 @@ func detectUltralytics(h *head) int {
 
 // newUltralytics returns a CSV parser that resolves columns by their raw names, after the aliases of the user.
 func newUltralytics(o *parseOptions) parser {
-	return newTable(o, dialect{epochs: fromFirstRow, resolve: func(name string) target {
+	return newCSVParser(o, dialect{epochs: fromFirstRow, resolve: func(name string) target {
 		n := strings.ToLower(strings.TrimSpace(name))
 		if t, ok := o.aliases[normalizeName(name)]; ok {
 			return t

@@ -3,6 +3,7 @@ package cluster
 import (
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"trainopt/optimizer/journal"
@@ -108,4 +109,39 @@ func TestRemoved(t *testing.T) {
 	if lock(); !s.removed() {
 		t.Error("another lock counts as its own")
 	}
+}
+
+// TestDeadlineOfWaitingJob sets the wall clock by a day while a job waits: its deadline passes by the time of the server.
+func TestDeadlineOfWaitingJob(t *testing.T) {
+	for name, set := range map[string]time.Duration{"forward": 24 * time.Hour, "back": -24 * time.Hour} {
+		wall := &setClock{wall: time.Now(), monotonic: time.Hour}
+		s := &server{Config: Config{Message: func(string) {}}, clock: newClock(wall), scheduler: &scheduler{}, jobs: map[int]*live{}, dirty: map[int]bool{}}
+		spec := &Spec{Submitted: wall.wall}
+		spec.Config.SLA.TimeMax = time.Hour
+		s.jobs[1] = &live{Job: &Job{ID: 1, Submitted: wall.wall}, spec: spec}
+		wall.wall = wall.wall.Add(set)
+		if s.endLate(); len(s.jobs) != 1 {
+			t.Errorf("%s: ended when the clock was set", name)
+		}
+		wall.pass(61 * time.Minute)
+		if s.endLate(); len(s.jobs) != 0 {
+			t.Errorf("%s: it waits beyond its deadline", name)
+		}
+	}
+}
+
+// TestLeaveRepeated: requests to leave that an agent does not take, since it has not begun or has ended, do not block the
+// server, which would never take the agent's result.
+func TestLeaveRepeated(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { // a blocked server is a deadlock
+		s := &server{Config: Config{StateDir: dir, Message: func(string) {}}, clock: newClock(&setClock{wall: time.Unix(2e9, 0)})}
+		l := &live{Job: &Job{ID: 1}, interrupts: make(chan os.Signal, 2)}
+		for range 5 {
+			s.leave(l)
+		}
+		if len(l.interrupts) != 2 {
+			t.Errorf("%d requests, want 2", len(l.interrupts))
+		}
+	})
 }

@@ -272,3 +272,26 @@ func TestDoneJobMovesNoOther(t *testing.T) {
 		t.Errorf("job 2 ended at %g, want 8: 10 steps on b from 1 on, and its exit", end)
 	}
 }
+
+// TestFutureIsACopy: what the server measures does not change a simulation that runs beside it.
+func TestFutureIsACopy(t *testing.T) {
+	day := queue(t, 1, 0)
+	w, err := day.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := w.order[0].job
+	measure := func(perSec float64) {
+		w.learner.observe(j.ID, "a100", 4, perSec, 3)
+		w.learner.observePair(j.ID, 2, "a100", 4, perSec, 3)
+	}
+	measure(10)
+	sim, err := future(w.now, w.s, w.learner, w.Devices, []*Job{j}, []*Spec{&w.order[0].Spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measure(20)
+	if c := sim.Jobs[0].Job; c.Rates[0].PerSec != 10 || c.Pairs[0].PerSec != 10 {
+		t.Errorf("rates %+v, pairs %+v, want 10/s", c.Rates, c.Pairs)
+	}
+}

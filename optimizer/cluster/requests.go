@@ -144,7 +144,7 @@ func (s *server) cancelMarked() (any bool) {
 // endLate ends waiting jobs whose deadline has passed. The agents of the others watch their deadlines.
 func (s *server) endLate() {
 	for _, l := range s.jobs {
-		if d := l.spec.Config.SLA.TimeMax; d > 0 && l.interrupts == nil && time.Since(l.Submitted) > d {
+		if d := l.spec.Config.SLA.TimeMax; d > 0 && l.interrupts == nil && s.now()-unix(l.spec.Submitted) > d.Seconds() {
 			s.end(l, Stopped, "its deadline passed while it waited")
 		}
 	}

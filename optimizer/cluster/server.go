@@ -405,8 +405,9 @@ func (s *server) step() error {
 func (s *server) leave(l *live) {
 	now := 0.0
 	s.writeLease(l, &now)
-	if l.interrupts != nil {
-		l.interrupts <- run.Preempt
+	select {
+	case l.interrupts <- run.Preempt:
+	default: // no agent runs, or it has more requests than it needs: the loop waits for none
 	}
 }
 

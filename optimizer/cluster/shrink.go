@@ -294,6 +294,7 @@ func future(now float64, s *scheduler, rates *learner, devices []Device, jobs []
 		t := Trial{Job: *j, Spec: *specs[i], Steps: total, First: move, Again: move / 2, Save: move / 2, Pinned: j.Keeps != nil && !*j.Keeps,
 			Rate: func(device, gpus int) float64 { return known[[2]int{device, gpus}] }}
 		t.Job.Done = done
+		t.Job.Rates, t.Job.Pairs = slices.Clone(j.Rates), slices.Clone(j.Pairs) // those of the job change while it is simulated
 		sim.Jobs = append(sim.Jobs, t)
 	}
 	return sim, knowPairs(&sim, s, rates)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -247,6 +248,9 @@ func (a *keeperReplies) next(ctx context.Context, within time.Duration) (keeperM
 	stop := context.AfterFunc(ctx, func() { a.from.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err := a.json.Decode(&h)
+	if err != nil { // a decoder repeats its first error, and the next message may still come
+		a.json = json.NewDecoder(io.MultiReader(a.json.Buffered(), a.from))
+	}
 	if err == nil && h == (keeperMessage{}) {
 		err = errors.New("the answer is empty")
 	}

@@ -161,7 +161,10 @@ func TestLostJobCountsUpToItsLastSign(t *testing.T) {
 // The run directory is removed while the job runs: the agent still receives the exit.
 func TestRunDirectoryRemoved(t *testing.T) {
 	t.Parallel()
-	for name, killed := range map[string]bool{"by the keeper": false, "by its standby": true} {
+	for name, c := range map[string]struct {
+		killed bool
+		wait   time.Duration // from its death to the end of the job
+	}{"by the keeper": {}, "by its standby": {killed: true}, "by its standby, later": {true, 2 * lastMessageWithin}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := start(t, testLocal(), testCommand(t, "term", "5"))
@@ -169,9 +172,10 @@ func TestRunDirectoryRemoved(t *testing.T) {
 			if err := os.RemoveAll(j.Handle().RunDir); err != nil {
 				t.Fatal(err)
 			}
-			if killed {
+			if c.killed {
 				killKeeper(t, j.Handle())
 			}
+			time.Sleep(c.wait)
 			j.Signal(unix.SIGTERM)
 			if e := waitEnd(t, j); e.Reason != Exited || e.Code != 5 {
 				t.Errorf("exit = %+v, want exited with code 5", e)
