@@ -66,12 +66,11 @@ func (s *scheduler) snapshot(at float64) *schedule.Snapshot {
 	}
 	s.index = s.index[:0]
 	for i, m := range s.active {
-		gpus, held := m.round.Held()
-		if m.fixed() {
-			continue
-		}
 		total, done := s.Rates.Work(m.ID)
 		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, 0), Attained: m.Attained, Rate: make([]float64, len(count))}
+		if gpus, held := m.round.Held(); gpus > 0 {
+			state.Held, state.Device = gpus, held
+		}
 		state.Seconds = m.trace.Seconds * (state.Remaining / m.trace.Steps)
 		runs := false
 		for d, n := range count {
@@ -80,11 +79,9 @@ func (s *scheduler) snapshot(at float64) *schedule.Snapshot {
 				runs = runs || state.Rate[d] > 0
 			}
 		}
-		if !runs {
+		if m.fixed() || !runs {
+			snap.Absent = append(snap.Absent, state)
 			continue
-		}
-		if gpus > 0 {
-			state.Held, state.Device = gpus, held
 		}
 		m.trace.Type = s.Rates.Kind(m.ID) + pool
 		snap.Jobs = append(snap.Jobs, state)

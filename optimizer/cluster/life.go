@@ -230,12 +230,8 @@ func (s *server) measure(l *live, st *run.Status) {
 	if !l.worked && !math.IsNaN(p.Startup) {
 		l.worked = true
 		l.Starts = append(l.Starts, p.Startup)
-		s.scheduler.Worked(now, l.ID, p.Startup)
-		s.scheduler.Expect(saveAsStart * p.Startup)
-		if !math.IsNaN(l.moving) {
-			s.scheduler.Moved(l.moving + p.Startup)
-			l.moving = math.NaN()
-		}
+		s.scheduler.Worked(now, l.ID, p.Startup, l.moving)
+		l.moving = math.NaN()
 	}
 	e := Event{Kind: EventRate, Job: l.ID, Stretch: l.Stretch, Device: l.Device, GPUs: len(l.Where), Seen: 1 / p.UnitSeconds, Blocks: p.Blocks,
 		Done: st.Done, Total: st.Total, Unit: st.Unit, With: l.Beside}
@@ -257,9 +253,6 @@ func (s *server) measure(l *live, st *run.Status) {
 	s.record(now, e)
 	s.scheduler.Changed(now, l.ID)
 }
-
-// saveAsStart is the ratio of a move to a start-up, before any move was measured: a save is assumed to take as long.
-const saveAsStart = 2
 
 // takeResult handles the end of a life.
 func (s *server) takeResult(r result) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 )
@@ -54,8 +55,9 @@ type scheduler struct {
 	byID   map[int]*member
 	number int // of the next job
 	halted bool
-	moved  []float64 // seconds of the latest moves of all jobs
-	stale  bool      // rates have changed since the last decision
+	// started and moved are the seconds of the latest start-ups and moves of all jobs.
+	started, moved []float64
+	stale          bool // rates have changed since the last decision
 
 	index []int // of the jobs of the last snapshot in active
 	// paired are the rates of pairs that the engine retains, by numbers of both jobs.
@@ -198,22 +200,27 @@ func (s *scheduler) Keeps(job int, keeps *bool) {
 	}
 }
 
-// Moved adds the measured seconds of a move: the save, the start-up and the time between them.
-func (s *scheduler) Moved(seconds float64) {
-	s.moved = append(s.moved, seconds)
-	s.moved = s.moved[max(0, len(s.moved)-keptMoves):]
-	sorted := slices.Sorted(slices.Values(s.moved))
-	s.engine.Preemption = schedule.Preemption{Seconds: min(sorted[len(sorted)/2], s.Round/2)}
-}
-
-// Expect sets the seconds of a move as long as none was measured.
-func (s *scheduler) Expect(seconds float64) {
-	if len(s.moved) == 0 {
+// charge sets the cost of a move in decisions to the median of the latest ones; before the first, to twice the median of the
+// start-ups, since a save is assumed to take as long. One slow start changes no decision.
+func (s *scheduler) charge() {
+	seconds := saveAsStart * stat.Median(s.started)
+	if len(s.moved) > 0 {
+		seconds = stat.Median(s.moved)
+	}
+	if seconds >= 0 {
 		s.engine.Preemption = schedule.Preemption{Seconds: min(seconds, s.Round/2)}
 	}
 }
 
-const keptMoves = 21
+// saveAsStart is the ratio of a move to a start-up, before any move was measured.
+const saveAsStart = 2
+
+// latest adds a value to the latest ones.
+func latest(values []float64, v float64) []float64 {
+	const kept = 21
+	values = append(values, v)
+	return values[max(0, len(values)-kept):]
+}
 
 // End removes a job that will not run again; its life must have ended. State is Done, Failed, Stopped or Cancelled.
 func (s *scheduler) End(now float64, job int, state State, reason string) {
@@ -249,12 +256,18 @@ func (s *scheduler) Left(now float64, job int, reason string) {
 	s.setState(now, m, Waiting, "")
 }
 
-// Worked reports that a life has done its first unit of work.
-func (s *scheduler) Worked(now float64, job int, startup float64) {
+// Worked reports that a life has done its first unit of work, after the seconds of its start-up and of the save before it; NaN:
+// none.
+func (s *scheduler) Worked(now float64, job int, startup, save float64) {
 	if m := s.byID[job]; m != nil && m.State == Starting {
 		s.setState(now, m, Running, "")
 		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup})
 	}
+	s.started = latest(s.started, startup)
+	if move := save + startup; move >= 0 {
+		s.moved = latest(s.moved, move)
+	}
+	s.charge()
 }
 
 // settle counts the device-seconds up to now, and the waiting.

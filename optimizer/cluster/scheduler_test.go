@@ -105,6 +105,19 @@ func (w *world) restart(policy string) {
 	}
 }
 
+// TestChargeOfMoves: before the first move, decisions charge twice the median start-up, which one slow start does not change; a
+// scheduler that continues from a state charges the same.
+func TestChargeOfMoves(t *testing.T) {
+	w := newWorld(t, "srtf", smallCluster, nil, 0)
+	nan := math.NaN()
+	for _, c := range []struct{ startup, save, want float64 }{{1, nan, 2}, {9, nan, 10}, {1.5, nan, 3}, {1, nan, 2.5}, {2, 1.5, 3.5}, {2, 2.5, 4}, {1, nan, 4}} {
+		w.s.Worked(w.now, 1, c.startup, c.save)
+		if w.restart("srtf"); w.s.engine.Preemption.Seconds != c.want {
+			t.Errorf("after a start-up of %g s and a save of %g s: %g s, want %g", c.startup, c.save, w.s.engine.Preemption.Seconds, c.want)
+		}
+	}
+}
+
 // TestRestoreOtherTypes: leases refer to types by index, so that a state of as many other types must not be restored.
 func TestRestoreOtherTypes(t *testing.T) {
 	w := newWorld(t, "srtf", smallCluster, nil, 0)
@@ -156,6 +169,28 @@ func TestSlowSavesAndPinnedJobs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNewJobsContinue: whether a job keeps its work is found out some time after its start, until when it is not interrupted.
+// Policies that never interrupt a job for one like it do not do so afterwards either.
+func TestNewJobsContinue(t *testing.T) {
+	for _, policy := range []string{"tiresias", "themis", "fifo", "allox"} {
+		const from = 1000.0
+		var jobs []Trial
+		for id := 1; id <= 5; id++ {
+			jobs = append(jobs, Trial{Job: Job{ID: id, Total: 100}, Spec: Spec{Submitted: fromUnix(from + float64(id)), Min: 1, Max: 1}, Steps: 100, First: 2.5, Again: 2.5, Save: 0.5, Measured: 0.5,
+				Rate: func(int, int) float64 { return 2 }})
+		}
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 2}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: policy}}, Jobs: jobs,
+			Log: func(e Event) {
+				if e.Kind == EventStop {
+					t.Errorf("%s: job %d was stopped at %g", policy, e.Job, e.Time-from)
+				}
+			}}
+		if _, err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // failing is a policy that fails.

@@ -56,17 +56,22 @@ type Trial struct {
 	// from the request to leave until the devices are free, Measured those of progress until the rate, and the start-up,
 	// are known, Exit those from the last step until its devices are free.
 	First, Again, Save, Measured, Exit float64
-	Lives                              []LifeCosts // of the first lives, where they are known one by one
-	Pinned                             bool        // it keeps no work when it is stopped
+	// Lives are the first lives, where they are known one by one: those with Seen as long as the simulation follows their day.
+	Lives []LifeCosts
+	// Other returns the costs of the n-th life, from 1, if none of Lives holds; nil: First or Again, Save and Measured.
+	Other  func(n int) LifeCosts
+	Pinned bool // it keeps no work when it is stopped
 }
 
-// LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for the other lives.
+// LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for all lives.
 // Startup is the part of Start that the scheduler measures; NaN: all of it. Keeps are the seconds from the start until it
 // is known whether the job keeps its work; NaN: Start.
 type LifeCosts struct {
 	Start, Startup, Keeps, Save, Measured float64
-
-	Seen *Seen // what was measured in it; nil: nothing
+	// Rates are what the scheduler learns of it, relative to the pace, some seconds after Measured; nil: the pace. What was Seen
+	// takes its place.
+	Rates []Measurement
+	Seen  *Seen // what was measured in it; nil: nothing
 }
 
 // Seen is what was measured in a life. It holds as long as a simulation follows the day of it: every life since the
@@ -87,32 +92,12 @@ const sameTime = 0.1
 // Measurement is a rate in steps/s that the scheduler has learned some seconds after the start of a life.
 type Measurement struct{ After, PerSec float64 }
 
-// costs returns those of the present life.
-func (t *virtualJob) costs() LifeCosts {
-	c := LifeCosts{Start: t.Again, Startup: math.NaN(), Keeps: math.NaN(), Save: t.Save, Measured: t.Measured}
-	n := t.job.Stretch
-	if n <= 1 {
-		c.Start = t.First
-	}
-	if n < 1 || n > len(t.Lives) {
-		return c
-	}
-	known := t.Lives[n-1]
-	for _, v := range []struct{ to, from *float64 }{{&c.Start, &known.Start}, {&c.Startup, &known.Startup}, {&c.Keeps, &known.Keeps}, {&c.Save, &known.Save}, {&c.Measured, &known.Measured}} {
-		if !math.IsNaN(*v.from) {
-			*v.to = *v.from
-		}
-	}
-	c.Seen = known.Seen
-	return c
-}
-
 // Arrival returns the time at which the scheduler has the job.
 func (t *Trial) Arrival() float64 { return unix(t.Spec.Submitted) + t.Delay }
 
 // keepsKnown returns the time at which it is known whether the job keeps its work.
 func (t *virtualJob) keepsKnown() float64 {
-	if v := t.costs().Keeps; v >= 0 {
+	if v := t.life.Keeps; v >= 0 {
 		return t.began + v
 	}
 	return t.works
@@ -160,6 +145,7 @@ type virtualJob struct {
 	measured    bool          // its start-up was reported
 	rated       bool          // its rate was reported, since its pace changed
 	paced       float64       // when that was; while the life has had no partner, works
+	life        LifeCosts     // of the present life
 	learned     []Measurement // to come, of a life whose measurements are known
 	with        int           // job beside it that makes progress; 0: none
 	paid        float64       // up to which it has paid for its devices
@@ -297,6 +283,7 @@ func (w *virtualCluster) resume(t *virtualJob) {
 	}
 	t.device = slices.IndexFunc(w.learner.devices, func(d schedule.DeviceType) bool { return d.Name == t.job.Device })
 	t.gpus, t.began, t.runs, t.told, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
+	t.life = w.costs(t)
 	t.works, t.since, t.paid, t.rated = w.From, w.From, w.From, t.measured
 	if t.job.State == Starting {
 		t.works = max(w.From, unix(t.job.Since)+t.Again)
@@ -321,7 +308,7 @@ func (w *virtualCluster) next() float64 {
 			at = min(at, t.keepsKnown())
 		}
 		if !t.measured {
-			at = min(at, t.works+t.costs().Measured)
+			at = min(at, t.works+t.life.Measured)
 		}
 		_, measured := t.measurement()
 		at = min(at, measured)
@@ -372,18 +359,14 @@ func (w *virtualCluster) report(t *virtualJob) {
 			w.s.Keeps(t.job.ID, &keeps)
 		}
 	}
-	if !t.measured && w.now >= t.works+t.costs().Measured {
+	if !t.measured && w.now >= t.works+t.life.Measured {
 		t.measured = true
 		startup := t.works - t.began
-		if v := t.costs().Startup; v >= 0 {
+		if v := t.life.Startup; v >= 0 {
 			startup = v
 		}
-		w.s.Worked(w.now, t.job.ID, startup)
-		w.s.Expect(saveAsStart * startup)
-		if !math.IsNaN(t.saved) {
-			w.s.Moved(t.saved + startup)
-			t.saved = math.NaN()
-		}
+		w.s.Worked(w.now, t.job.ID, startup, t.saved)
+		t.saved = math.NaN()
 		t.job.Total = t.Steps
 	}
 	rate, at := t.measurement()
@@ -413,7 +396,7 @@ func (t *virtualJob) measurement() (rate, at float64) {
 	case t.with == 0 && len(t.learned) > 0:
 		return t.learned[0].PerSec, t.began + t.learned[0].After
 	case !t.rated:
-		return t.pace, t.paced + t.costs().Measured
+		return t.pace, t.paced + t.life.Measured
 	}
 	return 0, math.Inf(1)
 }
@@ -478,7 +461,7 @@ func (w *virtualCluster) step() error {
 		t := w.jobs[a.Job]
 		if a.Do == schedule.Stop {
 			w.settle(t)
-			t.runs, t.saved = false, t.costs().Save
+			t.runs, t.saved = false, t.life.Save
 			t.left = w.now + t.saved
 			continue
 		}
@@ -488,19 +471,48 @@ func (w *virtualCluster) step() error {
 	return w.failure
 }
 
+// costs returns those of the life that a job begins, and notes whether the simulation still follows the day.
+func (w *virtualCluster) costs(t *virtualJob) LifeCosts {
+	n, nan := t.job.Stretch, math.NaN()
+	c := LifeCosts{Start: t.Again, Startup: nan, Keeps: nan, Save: t.Save, Measured: t.Measured}
+	if n <= 1 {
+		c.Start = t.First
+	}
+	known := LifeCosts{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan}
+	if n > 0 && n <= len(t.Lives) {
+		known = t.Lives[n-1]
+	}
+	seen := known.Seen
+	w.follows = w.follows && seen != nil && seen.Device == w.Devices[t.device].Name && seen.GPUs == t.gpus && math.Abs(seen.At-w.now) <= sameTime*w.Round
+	if t.Other != nil && !w.follows && (seen != nil || n > len(t.Lives)) {
+		known = t.Other(n)
+	}
+	for _, v := range []struct{ to, from *float64 }{{&c.Start, &known.Start}, {&c.Startup, &known.Startup}, {&c.Keeps, &known.Keeps}, {&c.Save, &known.Save}, {&c.Measured, &known.Measured}} {
+		if !math.IsNaN(*v.from) {
+			*v.to = *v.from
+		}
+	}
+	c.Rates, c.Seen = known.Rates, known.Seen
+	return c
+}
+
 func (w *virtualCluster) start(t *virtualJob, a *action) {
 	if a.Stretch > 1 {
 		w.out.Moves++
 	}
 	t.device, t.gpus, t.began, t.runs, t.told, t.measured = a.Device, len(a.Where), w.now, true, false, false
 	t.alone = t.Rate(t.device, t.gpus)
-	t.works = w.now + t.costs().Start
+	t.life = w.costs(t)
+	t.works = w.now + t.life.Start
 	t.since, t.paced, t.paid, t.rated, t.with, t.learned = t.works, t.works, w.now, false, 0, nil
-	seen := t.costs().Seen
-	w.follows = w.follows && seen != nil && seen.Device == w.Devices[t.device].Name && seen.GPUs == t.gpus && math.Abs(seen.At-w.now) <= sameTime*w.Round
-	if w.follows {
+	if seen := t.life.Seen; seen != nil && w.follows {
 		t.learned, t.rated = seen.Rates, seen.Rates != nil
 		t.alone = cmp.Or(seen.PerSec, t.alone)
+	} else {
+		for _, m := range t.life.Rates {
+			t.learned = append(t.learned, Measurement{t.works - w.now + t.life.Measured + m.After, m.PerSec * t.alone})
+		}
+		t.rated = len(t.learned) > 0
 	}
 	t.pace = t.alone
 	if t.job.Keeps == nil {

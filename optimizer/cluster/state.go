@@ -20,13 +20,14 @@ type savedScheduler struct {
 	Numbers map[int]int     `json:"numbers"` // in the engine, by job
 	Pinned  []int           `json:"pinned,omitempty"`
 	Next    int             `json:"next"`
+	Started []float64       `json:"started,omitempty"`
 	Moved   []float64       `json:"moved"`
 	Stale   bool            `json:"stale,omitempty"`
 }
 
 // State encodes the state of the scheduler between two calls. The jobs themselves are not part of it.
 func (s *scheduler) State() ([]byte, error) {
-	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Devices: s.names(), Numbers: map[int]int{}, Next: s.number, Moved: s.moved, Stale: s.stale}
+	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Devices: s.names(), Numbers: map[int]int{}, Next: s.number, Started: s.started, Moved: s.moved, Stale: s.stale}
 	var err error
 	if saved.Engine, err = s.engine.State(); err != nil {
 		return nil, err
@@ -87,9 +88,8 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 		numbers[number] = &m.round
 	}
 	slices.SortFunc(s.active, func(a, b *member) int { return a.round.Number - b.round.Number })
-	for _, seconds := range saved.Moved {
-		s.Moved(seconds)
-	}
+	s.started, s.moved = saved.Started, saved.Moved
+	s.charge()
 	err := s.engine.Restore(saved.Engine, func(number int) *schedule.ActiveJob {
 		if j := numbers[number]; j != nil {
 			return j

@@ -48,7 +48,8 @@ func newWorld(t testing.TB, policy string, devices []schedule.DeviceType, trace 
 	w := &world{t: t, table: workload.GavelTable(), devices: devices, trace: trace, cost: cost, jobs: map[int]*pretended{}, ended: map[int]float64{}}
 	w.s = w.scheduler(policy)
 	if cost > 0 {
-		w.s.Moved(cost)
+		w.s.moved = []float64{cost}
+		w.s.charge()
 	}
 	return w
 }

@@ -82,10 +82,10 @@ type lengthClue struct {
 }
 
 // Lengths returns the length of the job, most certain source first, with at most one per unit. If both units are
-// limited, the first one ends the job: in Hugging Face trainings max_steps overrides epochs. Values of 0, -1 and None
-// set no limit. Nil means unknown.
+// limited, the first one ends the job: in Hugging Face trainings max_steps overrides epochs. Where the user limits one
+// unit, the default of the other is none. Values of 0, -1 and None set no limit. Nil means unknown.
 func (c *Command) Lengths() []length {
-	if c.many {
+	if c.Repeats() {
 		return nil
 	}
 	if c.inner != nil {
@@ -102,7 +102,7 @@ func (c *Command) Lengths() []length {
 	settled := map[string]bool{} // the last part of a name, or a unit
 	for _, f := range all {
 		end := last(f.name)
-		if end != "" && settled[end] || f.refers != "" && settled[f.refers] {
+		if end != "" && settled[end] || f.refers != "" && settled[f.refers] || f.confidence != Stated && settled["by the user"] {
 			continue
 		}
 		settled[end] = end != ""
@@ -111,6 +111,7 @@ func (c *Command) Lengths() []length {
 			continue
 		}
 		settled["unit "+f.unit] = true
+		settled["by the user"] = settled["by the user"] || f.confidence == Stated && !looseStepNames[end]
 		out = append(out, length{units, f.unit, end, f.source, f.confidence})
 	}
 	if len(out) == 2 && out[1].Name == "max_steps" && c.huggingFace() {
@@ -261,31 +262,42 @@ func (s *script) loopLengths() []lengthClue {
 	for i := range s.statements {
 		st := &s.statements[i]
 		t := st.tokens
-		if len(t) < 6 || t[0].s != "for" || t[1].kind != name || st.looped || evalWord.MatchString(st.scope) {
+		unit := loopUnit(t)
+		if unit == "" || st.looped || evalWord.MatchString(st.scope) {
 			continue
 		}
-		unit := ""
-		switch n := strings.Trim(strings.ToLower(t[1].s), "_"); {
-		case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode"):
-			unit = unitEpoch
-		case slices.Contains([]string{"step", "iteration", "iter", "it", "update", "global_step"}, n):
-			unit = unitStep
-		default:
-			continue
-		}
-		for k := 2; k+2 < len(t); k++ {
-			if (t[k].s == "range" || t[k].s == "trange") && t[k+1].s == "(" {
-				args := arguments(t, brackets(t), k+1)
-				if v, ok := s.rangeUnits(args); ok {
-					stop, _ := plusOne(args[len(args)-1].tokens)
-					out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: lengthInferred, weight: byLoop,
-						source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
-				}
-				break
-			}
+		args := rangeOf(t)
+		if v, ok := s.rangeUnits(args); ok {
+			stop, _ := plusOne(args[len(args)-1].tokens)
+			out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: lengthInferred, weight: byLoop,
+				source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
 		}
 	}
 	return out
+}
+
+// loopUnit returns the unit that a loop counts, by the name of its variable; "" for another statement.
+func loopUnit(t []token) string {
+	if len(t) < 6 || t[0].s != "for" || t[1].kind != name {
+		return ""
+	}
+	switch n := strings.Trim(strings.ToLower(t[1].s), "_"); {
+	case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode"):
+		return unitEpoch
+	case slices.Contains([]string{"step", "iteration", "iter", "it", "update", "global_step"}, n):
+		return unitStep
+	}
+	return ""
+}
+
+// rangeOf returns the arguments of the range that a loop iterates over; nil without one.
+func rangeOf(t []token) []argument {
+	for k := 2; k+2 < len(t); k++ {
+		if (t[k].s == "range" || t[k].s == "trange") && t[k+1].s == "(" {
+			return arguments(t, brackets(t), k+1)
+		}
+	}
+	return nil
 }
 
 // rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1).
@@ -328,8 +340,14 @@ func referred(t []token) string {
 
 // conditional reports whether the statement of a line runs in some cases only.
 func (s *script) conditional(line int) bool {
+	at := s.statementAt(line)
+	return at >= 0 && s.statements[at].branched
+}
+
+// statementAt returns the index of the last statement that begins in a line or before it; -1 without one.
+func (s *script) statementAt(line int) int {
 	after, _ := slices.BinarySearchFunc(s.statements, line+1, func(st statement, line int) int { return cmp.Compare(st.line, line) })
-	return after > 0 && s.statements[after-1].branched
+	return after - 1
 }
 
 // lengthAssumed returns the framework's default length.

@@ -91,6 +91,7 @@ type process struct {
 	first    *line // first and last progress of the current training
 	last     *line
 	finished bool
+	follows  bool // a training that has finished
 	versions map[string]string
 }
 
@@ -114,6 +115,7 @@ func (r *Reader) take(l *line) bool {
 	defer func() { p.lastAt = l.Mono }()
 	switch l.Event {
 	case "training":
+		p.follows = p.finished
 		p.training, p.first, p.last, p.finished, p.Rank, p.versions = l, nil, nil, false, l.Rank, l.Versions
 		r.claimTraining(p, l)
 	case "progress":

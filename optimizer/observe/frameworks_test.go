@@ -128,6 +128,13 @@ import ultralytics.engine.trainer as t
 class Detection(t.BaseTrainer): pass
 Detection().train()
 `, framework: "ultralytics", unit: "step", last: "6 - 3 3 16 1.5", checkpoints: "last.pt@2 last.pt@4 last.pt@6", trainings: 1, canSave: true},
+		"fastai": {script: `
+from fastai.learner import Learner
+learn = Learner(50, 16)
+learn.lr_find()
+learn.fit(3)
+learn.save("model.pth")
+`, framework: "fastai", unit: "step", last: "12 12 3 3 16 0.5", checkpoints: "model.pth@NaN", trainings: 1},
 		"xgboost": {script: `
 import xgboost
 xgboost.train({}, None, 20)
@@ -182,6 +189,60 @@ a.save("final")
 			text := o.reports()
 			want(t, "can save", strings.Contains(text, `"can_save":true`), c.canSave)
 			want(t, "can set threads", strings.Contains(text, `"can_set_threads":true`), c.setsThreads)
+		})
+	}
+}
+
+// TestPasses: the epochs and samples of a loop in the script, with passes of different lengths and passes that it leaves
+// early. Before the first complete pass these are a preparation.
+func TestPasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		script               string
+		step, epoch, samples float64
+	}{
+		"curriculum": {`
+data = list(range(10))
+loader = torch.utils.data.DataLoader(data, 4)
+for epoch in range(3):
+    for batch in loader: optimizer.step()
+    data.extend(range(10))
+`, 3 + 5 + 8, 3, 10 + 20 + 30},
+		"left early": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(4):
+    for batch in itertools.islice(loader, 5): optimizer.step()
+`, 20, 2, 40},
+		"search of the learning rate": {`
+loader = torch.utils.data.DataLoader(list(range(19)), 2)
+for batch in itertools.islice(loader, 3): optimizer.step()
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`, 23, 2, 6 + 38},
+		"search with another optimizer": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+def search():
+    optimizer = torch.optim.SGD()
+    for batch in itertools.islice(loader, 3): optimizer.step()
+search()
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`, 23, 2, 46},
+		"one batch, several times": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+batch = next(iter(loader))
+for i in range(7): optimizer.step()
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+    for batch in itertools.islice(loader, 5): optimizer.step()
+`, 7 + 20 + 10, 3, 2 + 40 + 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			f := o.must("import itertools, torch\noptimizer = torch.optim.SGD()\n" + c.script)
+			want(t, "step", f.Step, c.step)
+			want(t, "epoch", o.last(trainlog.Epoch), c.epoch)
+			want(t, "samples", f.Samples, c.samples)
 		})
 	}
 }

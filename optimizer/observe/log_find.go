@@ -36,6 +36,8 @@ type finder struct {
 	trials  map[string]*trial
 	refused map[fileID]string // why a file is not the log
 	notes   []string          // messages not yet returned by Notes
+
+	notBefore time.Time // if set, only files created after it are candidates
 }
 
 // look updates the evidence and returns the candidates that may be the log, best first: files with training results,
@@ -83,7 +85,7 @@ func (f *finder) gather(out *output) []candidate {
 		found = append(found, f.accounted(pids, out, found)...)
 	}
 	return slices.DeleteFunc(found, func(c candidate) bool {
-		if f.refused[c.look.id] != "" || f.states.contain(c.path) {
+		if f.refused[c.look.id] != "" || f.states.contain(c.path) || !f.notBefore.IsZero() && !c.look.bornSince(f.notBefore) {
 			return true
 		}
 		if c.foreign {

@@ -20,6 +20,9 @@ type LogRows interface {
 	// Sized reports whether the rows determine a total. Output that counts epochs has precedence over a source
 	// without one.
 	Sized() bool
+	// Ended returns when the last process that trained has ended; zero while one may train. A program without rows of its own
+	// may train next: a log that is created afterwards is read instead.
+	Ended() time.Time
 	Close() error
 }
 
@@ -225,6 +228,11 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	if o := r.options.Observer; o != nil {
 		rows, e := o.Poll(now, last)
 		if s := o.Stats(); s.Rows > 0 && (o.Sized() || !r.outputSized()) && !(s.Missing && r.out.reached().advances()) {
+			if r.find.notBefore = o.Ended(); r.named == nil && len(rows) == 0 && !r.find.notBefore.IsZero() {
+				if next, e := r.pollFound(now, last); r.found != nil {
+					return next, e
+				}
+			}
 			r.source = logSource{Path: s.Path, Format: s.Format, Evidence: Observed}
 			return r.withResults(rows, last), e
 		}

@@ -94,6 +94,7 @@ func TestChildren(t *testing.T) {
 		"shell":                  `subprocess.run(sys.executable + " train.py 5", shell=True, check=True)`,
 		"shell, chained":         `subprocess.run("cd . && exec " + sys.executable + " train.py 5", shell=True, check=True)`,
 		"os.system":              `assert os.system(sys.executable + " train.py 5") == 0`,
+		"launcher of workers":    `subprocess.run(["./raylet", "--workers=2", "--python_worker_command=" + sys.executable + " train.py 5"], check=True)`,
 		"launcher":               `subprocess.run(["env", "Y=1", sys.executable, "train.py", "5"], check=True)`,
 		"shell script":           `subprocess.run(["bash", "train.sh", "5"], check=True)`,
 		"shell script with #!":   `subprocess.run(["./train.sh", "5"], check=True)`,
@@ -117,6 +118,9 @@ func TestChildren(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := os.Chmod(o.write("train.sh", "#!/bin/bash\nset -e\n'"+o.python+"' train.py $1\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(o.write("raylet", "#!/bin/sh\nexec sh -c \"${2#*=}\"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			f := o.must("import multiprocessing, os, subprocess, sys, threading, train\nif __name__ == '__main__':\n    " + call + "\n")

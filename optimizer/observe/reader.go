@@ -38,6 +38,8 @@ type Progress struct {
 	Samples float64
 	// PID is the process, Training the number of its training, from 1: steps decrease only if one of the two changes.
 	PID, Training int
+	// Follows reports that the previous training of the process had finished, completely or stopped early.
+	Follows bool
 }
 
 // Reader follows the reports of a job's processes. It stores nothing on disk: another Reader of the same directory
@@ -95,7 +97,7 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 		l := next.pending[0]
 		next.pending = next.pending[1:]
 		if r.take(&l) {
-			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), PID: l.PID, Training: l.Training})
+			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), PID: l.PID, Training: l.Training, Follows: r.processes[l.PID].follows})
 		}
 	}
 	return out, nil
@@ -125,4 +127,16 @@ func (r *Reader) Lost() (lines int) {
 		lines += f.lost
 	}
 	return lines
+}
+
+// Ended returns the time on CLOCK_MONOTONIC at which the last process that trained has ended; 0 while one may train.
+func (r *Reader) Ended() time.Duration {
+	at := 0.0
+	for _, p := range r.processes {
+		if p.training != nil && !p.Ended {
+			return 0
+		}
+		at = max(at, p.lastAt)
+	}
+	return duration(at)
 }

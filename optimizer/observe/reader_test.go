@@ -50,6 +50,21 @@ func poll(t testing.TB, r *Reader) []Progress {
 	return rows
 }
 
+// TestFollows: a training follows another one of its process that has finished, not one that was interrupted.
+func TestFollows(t *testing.T) {
+	dir := t.TempDir()
+	report(t, dir, 7, `training "mono":1,"time":1,"training":1`, `progress "mono":2,"time":2,"training":1,"step":1`,
+		`training "mono":3,"time":3,"training":2`, `progress "mono":4,"time":4,"training":2,"step":1`, `finished "mono":5,"time":5,"training":2`,
+		`training "mono":6,"time":6,"training":3`, `progress "mono":7,"time":7,"training":3,"step":1`, `progress "mono":8,"time":8,"training":3,"step":2`)
+	var follows []bool
+	for _, p := range poll(t, NewReader(dir)) {
+		follows = append(follows, p.Follows)
+	}
+	if !slices.Equal(follows, []bool{false, false, true, true}) {
+		t.Errorf("follows: %v", follows)
+	}
+}
+
 func TestFacts(t *testing.T) {
 	dir := t.TempDir()
 	r := NewReader(dir)

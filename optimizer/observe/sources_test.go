@@ -283,10 +283,33 @@ func TestPrintedLosses(t *testing.T) {
 	}
 }
 
+// TestLogAfterTheObservedTraining: when the observed processes have ended, a log that the job creates afterwards is read; one
+// that existed before is not.
+func TestLogAfterTheObservedTraining(t *testing.T) {
+	if !reportsPermitted() {
+		t.Skip("fanotify is not permitted here")
+	}
+	for want, ended := range map[string]time.Time{
+		"[5 1 2 3 4 5 6] written by the job": time.Now(),
+		"[5] observer":                       time.Now().Add(time.Hour), // the log is older
+		"[5] observer, trains":               {},
+	} {
+		seen := &rowsOf{rows: make([]trainlog.Row, 1), ended: ended}
+		seen.rows[0].Set(trainlog.Epoch, 5)
+		j := startJob(t, LogOptions{Dir: t.TempDir(), Observer: seen}, "append log.csv 6 30")
+		j.waitFor("end", j.done)
+		j.finish()
+		if got := fmt.Sprint(epochsOf(j.rows), " ", j.source.Evidence); !strings.HasPrefix(want, got) {
+			t.Errorf("epochs and source %s, want %s", got, want)
+		}
+	}
+}
+
 // rowsOf is an observer that returns its rows once.
 type rowsOf struct {
 	rows  []trainlog.Row
 	given int
+	ended time.Time
 }
 
 func (r *rowsOf) Poll(time.Time, bool) ([]trainlog.Row, error) {
@@ -294,7 +317,8 @@ func (r *rowsOf) Poll(time.Time, bool) ([]trainlog.Row, error) {
 	r.given, r.rows = r.given+len(out), nil
 	return out, nil
 }
-func (r *rowsOf) Sized() bool { return true }
+func (r *rowsOf) Sized() bool      { return true }
+func (r *rowsOf) Ended() time.Time { return r.ended }
 
 func (r *rowsOf) Stats() trainlog.TailStats {
 	return trainlog.TailStats{Path: "observer", Rows: r.given}

@@ -76,6 +76,9 @@ func verdict(d *Data) (string, light) {
 
 func answers(d *Data) []answer {
 	list := []answer{finishedAnswer(d), slaAnswer(d), costAnswer(d), predictionAnswer(d), savingAnswer(d)}
+	if p := d.Record.Power; p != nil {
+		list = append(list, answer{Question: "Power limit", Text: powerWords(p), Light: muted})
+	}
 	if a, ok := riskAnswer(d); ok {
 		list = append(list, a)
 	}

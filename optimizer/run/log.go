@@ -200,8 +200,17 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.log.lastRow = now
 	}
 	r.suggestPrintedTotal()
-	if r.observer != nil && r.observer.earlier != (earlierTrainings{}) {
-		r.Progress.forgetLengths()
+	if o := r.observer; o != nil {
+		if is := r.log.Source().Evidence; was == observe.Observed && is.Discovered() && is != observe.Output { // a further training, not observed
+			o.earlier.extendBy(&o.last)
+			o.last = observe.Progress{}
+		}
+		for i := 0; i < len(rows) && r.log.Source().Evidence != observe.Observed; i++ {
+			o.earlier.extend(&rows[i])
+		}
+		if o.earlier != (earlierTrainings{}) {
+			r.Progress.forgetLengths()
+		}
 	}
 	if len(rows) > 1 {
 		for _, t := range []*monitor.Table{r.tables.Log, r.tables.Performance} {
@@ -291,9 +300,11 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 			p.Unit = "step"
 		}
 	}
-	switch total, ok := p.statedTotal(row); {
-	case ok && p.Earlier > 0:
-		p.Each = total
+	total, ok := p.statedTotal(row)
+	if ok && (p.Repeats || p.Earlier > 0) {
+		p.Each, ok = total, false
+	}
+	switch {
 	case ok && (p.Unit == "step" || total >= p.Done): // otherwise of a second, shorter training
 		p.Total = total
 	case !ok && p.Total == 0:

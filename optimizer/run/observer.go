@@ -28,6 +28,7 @@ type observerClient struct {
 	clock      Clock
 	rows       int
 	epochSteps float64       // steps of an epoch, 0 if unknown
+	repeats    bool          // as Progress.Repeats
 	sized      bool          // its rows determine a total: they contain epochs or a total number of steps, or the number of steps is hinted
 	since      time.Duration // on the monotonic clock: earlier reports were processed by a previous agent
 	facts      observe.Facts
@@ -69,7 +70,7 @@ func (r *run) openObserver() {
 		r.event(Warning, "%v (the training runs without the observer)", err)
 		return
 	}
-	r.observer = &observerClient{observed: &r.observed, installed: in, reports: in.Reports, clock: r.Clock, sized: r.Progress.Hints["step"].Units > 0}
+	r.observer = &observerClient{observed: &r.observed, installed: in, reports: in.Reports, clock: r.Clock, repeats: r.Progress.Repeats, sized: r.Progress.Hints["step"].Units > 0}
 	r.observer.begin(r.Progress.launches())
 }
 
@@ -92,7 +93,7 @@ func reportsOf(dir string, launch int) string {
 // followObserver reads what the running job of another agent has reported, so that requests can be made to it.
 func (r *run) followObserver() {
 	reports := r.dir.Path("observe")
-	r.observer = &observerClient{observed: &r.observed, reports: reports, clock: r.Clock,
+	r.observer = &observerClient{observed: &r.observed, reports: reports, clock: r.Clock, repeats: r.Progress.Repeats,
 		reader: observe.NewReader(reportsOf(reports, r.Progress.launches()))}
 	r.observer.pollAll()
 }
@@ -118,7 +119,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		if fresh {
 			o.counted.add(between(&o.last, &p))
 		}
-		o.earlier.add(&o.last, &p, slices.ContainsFunc(facts.Processes, func(q observe.Process) bool { return q.PID == o.last.PID && q.Ended }))
+		o.earlier.add(&o.last, &p, slices.ContainsFunc(facts.Processes, func(q observe.Process) bool { return q.PID == o.last.PID && q.Ended }), o.repeats)
 		o.last = p
 		if !fresh {
 			continue
@@ -145,19 +146,23 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 // cross-validation or the trials of a search. The number of trainings is unknown, and with it the total.
 type earlierTrainings struct{ epochs, steps float64 }
 
-// add adds the work of the training of a if b reports a following one that is not longer. A longer one is the training
-// after a preparation, such as a search of the learning rate, and determines progress and total alone. Of trainings without
-// totals only those of processes follow each other; ended reports whether that of a has.
-func (e *earlierTrainings) add(a, b *observe.Progress, ended bool) {
+// add adds the work of the training of a, complete or stopped early, if b reports a following one that is not much longer,
+// or repeats is true. Otherwise a much longer one has been prepared and determines progress and total alone. Of trainings
+// without totals only those of processes follow each other; ended reports whether that of a has.
+func (e *earlierTrainings) add(a, b *observe.Progress, ended, repeats bool) {
 	if a.PID == 0 || a.PID == b.PID && a.Training == b.Training {
 		return
 	}
-	sized := false
+	sized, most := false, preparation
+	if repeats {
+		most = math.Inf(1)
+	}
 	for _, c := range [...]struct{ done, total trainlog.Column }{{trainlog.Epoch, trainlog.TotalEpochs}, {trainlog.Step, trainlog.TotalSteps}} {
 		done, _ := a.Row.Value(c.done)
 		total, _ := a.Row.Value(c.total)
+		at, _ := b.Row.Value(c.done)
 		next, _ := b.Row.Value(c.total)
-		if done >= total && next <= total { // false if one is unknown
+		if (done >= total || b.Follows && done > 0) && (next <= total || at < done && next <= most*total) { // false if one is unknown
 			e.extendBy(a)
 			return
 		}
@@ -214,6 +219,16 @@ func (o *observerClient) Stats() trainlog.TailStats {
 
 // Sized implements observe.LogRows.
 func (o *observerClient) Sized() bool { return o.sized }
+
+// Ended implements observe.LogRows.
+func (o *observerClient) Ended() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at := o.reader.Ended(); at > 0 {
+		return o.clock.Now().Add(at - o.clock.Monotonic())
+	}
+	return time.Time{}
+}
 
 // Close implements observe.LogRows.
 func (o *observerClient) Close() error { return nil }

@@ -448,16 +448,21 @@ func (s *stage) runWithSignals() Result {
 func TestEarlierTrainings(t *testing.T) {
 	type report struct{ training, pid, epoch, total float64 }
 	for name, c := range map[string]struct {
-		reports []report
-		epochs  []float64
-		totals  int // reports with a total
+		reports          []report
+		epochs           []float64
+		totals           int // reports with a total
+		follows, repeats bool
 	}{
-		"folds":            {[]report{{1, 7, 2, 4}, {1, 7, 4, 4}, {2, 7, 1, 4}, {2, 7, 4, 4}, {3, 7, 1, 4}}, []float64{2, 4, 5, 8, 9}, 2},
-		"processes":        {[]report{{1, 7, 4, 4}, {1, 8, 2, 4}}, []float64{4, 6}, 1},
-		"preparation":      {[]report{{1, 7, 1, 1}, {2, 7, 0.5, 10}, {2, 7, 10, 10}}, []float64{1, 0.5, 10}, 3},
-		"no totals":        {[]report{{1, 7, 3, 0}, {2, 7, 1, 0}, {1, 8, 1, 0}, {1, 8, 3, 0}, {1, 9, 2, 0}}, []float64{3, 1, 2, 4, 6}, 0},
-		"incomplete":       {[]report{{1, 7, 2, 4}, {2, 7, 1, 4}}, []float64{2, 1}, 2},
-		"shorter the next": {[]report{{1, 7, 4, 4}, {2, 7, 1, 2}}, []float64{4, 5}, 1},
+		"folds":              {[]report{{1, 7, 2, 4}, {1, 7, 4, 4}, {2, 7, 1, 4}, {2, 7, 4, 4}, {3, 7, 1, 4}}, []float64{2, 4, 5, 8, 9}, 2, true, false},
+		"unequal folds":      {[]report{{1, 7, 9, 9}, {2, 7, 1, 10}, {2, 7, 10, 10}, {3, 7, 1, 9}}, []float64{9, 10, 19, 20}, 1, true, false},
+		"stopped early":      {[]report{{1, 7, 3, 9}, {2, 7, 1, 9}, {2, 7, 4, 9}, {3, 7, 1, 9}}, []float64{3, 4, 7, 8}, 1, true, false},
+		"trials of a search": {[]report{{1, 7, 3, 3}, {2, 7, 1, 30}, {2, 7, 30, 30}, {3, 7, 1, 2}}, []float64{3, 4, 33, 34}, 1, true, true},
+		"continued":          {[]report{{1, 7, 10, 10}, {2, 7, 11, 12}, {2, 7, 12, 12}}, []float64{10, 11, 12}, 3, true, false},
+		"processes":          {[]report{{1, 7, 4, 4}, {1, 8, 2, 4}}, []float64{4, 6}, 1, false, false},
+		"preparation":        {[]report{{1, 7, 1, 1}, {2, 7, 0.5, 10}, {2, 7, 10, 10}}, []float64{1, 0.5, 10}, 3, true, false},
+		"no totals":          {[]report{{1, 7, 3, 0}, {2, 7, 1, 0}, {1, 8, 1, 0}, {1, 8, 3, 0}, {1, 9, 2, 0}}, []float64{3, 1, 2, 4, 6}, 0, false, false},
+		"interrupted":        {[]report{{1, 7, 2, 4}, {2, 7, 1, 4}}, []float64{2, 1}, 2, false, false},
+		"shorter the next":   {[]report{{1, 7, 4, 4}, {2, 7, 1, 2}}, []float64{4, 5}, 1, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e earlierTrainings
@@ -465,9 +470,9 @@ func TestEarlierTrainings(t *testing.T) {
 			var epochs []float64
 			totals := 0
 			for _, r := range c.reports {
-				p := observe.Progress{Row: *epochRow(r.epoch, r.total), Training: int(r.training), PID: int(r.pid)}
+				p := observe.Progress{Row: *epochRow(r.epoch, r.total), Training: int(r.training), PID: int(r.pid), Follows: c.follows && r.training > 1}
 				p.Row.Set(trainlog.Step, 10*r.epoch)
-				e.add(&last, &p, true)
+				e.add(&last, &p, true, c.repeats)
 				last = p
 				row := p.Row
 				e.extend(&row)

@@ -45,6 +45,7 @@ func (s *script) readCommand(f *facts) {
 // of a finished run of the same command, declared by the script.
 func (s *script) suggestLengths(f *facts, finished func()) {
 	lengths := s.command.Lengths()
+	f.Progress.Repeats = s.command.Repeats()
 	suggest := func(stated bool) {
 		for _, l := range lengths {
 			if (l.Confidence == inspect.Stated) == stated && !s.command.OfEnvironment(l) {

@@ -139,8 +139,10 @@ type Progress struct {
 	Hints  map[string]hint `json:"hints"`
 	Hinted bool            `json:"hinted,omitempty"` // the unit was chosen by a hint
 
-	// Earlier is the work of complete trainings that the present one follows in the same job, such as the commands of a
-	// shell script, and Each the total of the present one. Their number is unknown, and with it Total.
+	// Repeats reports that the job makes several trainings, such as the folds of a cross-validation. Earlier is the work of
+	// complete ones that the present one follows, and Each the total of the present one. Their number is unknown, and with
+	// it Total.
+	Repeats   bool          `json:"repeats,omitempty"`
 	Earlier   float64       `json:"earlier,omitempty"`
 	Each      float64       `json:"each,omitempty"`
 	againAt   time.Duration // the first row that may be of a further training; 0: none
@@ -312,7 +314,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	seg.Rows++
 	each := max(p.Total, p.Each)
 	p.learnUnit(row)
-	if p.Total > each { // a longer training after a preparation determines progress and total alone
+	if p.Total > preparation*each { // determines progress and total alone
 		each = 0
 	}
 	done, ok := p.position(row)
@@ -322,7 +324,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	if (ok || announced && p.Unit == "epoch") && p.beginsAgain(done, at, each) {
 		p.Earlier, p.Done, p.Each, p.Total, p.haveMark = p.againFrom, p.againFrom, max(p.Total, p.Each), 0, false
-		delete(p.Hints, p.Unit)
+		p.forgetLengths()
 	}
 	if !ok {
 		return
@@ -395,6 +397,10 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.blockTook, p.blockOf = took, of
 	}
 }
+
+// preparation is the ratio of lengths above which a training that follows another one is the one that this has prepared, by
+// a search of the learning rate or a check. The folds of a cross-validation differ by less.
+const preparation = 1.5
 
 // beginsAgain reports whether a row at a position is of a further training that follows one of a known length: the
 // positions begin again, and advance at half of the pace so far or more slowly. Rows that come faster list past results.

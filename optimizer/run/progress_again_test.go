@@ -31,6 +31,7 @@ func TestProgressBeginsAgain(t *testing.T) {
 		"three":             {[]int{5, 5, 5}, 0, 0, 15, 0},
 		"after preparation": {[]int{5, 9}, 0, 0, 9, 9},
 		"shorter":           {[]int{9, 3, 4}, 0, 0, 16, 0},
+		"a little longer":   {[]int{9, 10, 9}, 0, 0, 28, 0},
 		"list":              {[]int{5}, 5, 0.001, 5, 5},
 		"list, after three": {[]int{5, 5, 5}, 5, 0.001, 15, 0},
 		"slow second":       {[]int{5}, 3, 4, 8, 0},

@@ -70,6 +70,9 @@ type Snapshot struct {
 	Devices []DeviceType // sorted by name
 	// Jobs are in order of arrival, which is the order of their IDs unless a trace numbers them differently.
 	Jobs []JobState
+	// Absent are further active jobs, for which nothing is to be decided: they keep the devices that they hold, or cannot run on
+	// those of the snapshot. Policies remember them.
+	Absent []JobState
 	// Pair returns the throughputs, in steps/s, of two jobs (indices into Jobs) co-located on devices of a type; 0, 0
 	// if they cannot be co-located. It is nil when rates of pairs are not available.
 	Pair func(a, b, device int) (ra, rb float64)

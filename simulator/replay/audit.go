@@ -177,7 +177,8 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 			o.Policies = share.Names()
 		}
 	}
-	a := &auditor{day: d, o: o, rates: newRates(d), moves: newMoves(d)}
+	r := newRates(d)
+	a := &auditor{day: d, o: o, rates: r, moves: newMoves(d, r)}
 	a.Jobs, a.Others, a.Pairs = []jobAudit{}, []policyAudit{}, d.pairs()
 	a.Schema, a.From, a.Until, a.Submitted = 1, Number(d.From), Number(d.Until), len(d.Jobs)
 	var until []float64
@@ -412,19 +413,16 @@ func (a *auditor) note() {
 		a.Notes = append(a.Notes, "Nothing was simulated: no job made progress whose work is known.")
 	} else {
 		a.Notes = append(a.Notes, "The simulated policies learn rates as the live one does: a job on a device type on which it never ran has the mean ratio of types of the jobs measured so far.",
-			fmt.Sprintf("Figures are means over %d simulations with rates and move costs drawn from their measured spread, at least %g %%: decisions between nearly equal jobs can fall either way.", len(a.worlds), 100*tieBreak))
+			fmt.Sprintf("Figures are means over %d simulations with rates drawn from their measured spread, at least %g %%, and starts and saves from those of the day: decisions between nearly equal jobs can fall either way.", len(a.worlds), 100*tieBreak))
 		a.Notes = append(a.Notes, a.rates.about(a.sources)...)
 		if math.IsNaN(a.rates.repeat) {
-			a.Notes = append(a.Notes, "No job had two lives on the same devices: the intervals contain no uncertainty of measured rates.")
-		}
-		if math.IsNaN(a.moves.spread) {
-			a.Notes = append(a.Notes, "No job was moved twice: the intervals contain no uncertainty of move costs.")
+			a.Notes = append(a.Notes, "No two lives of the same command were on the same devices: the intervals contain no uncertainty of measured rates.")
 		}
 		if len(a.Pairs) > 0 || slices.ContainsFunc(a.o.Policies, share.Packs) {
 			a.Notes = append(a.Notes, fmt.Sprintf("A job beside another one that it never ran beside has the median rate of jobs of the same names; else %.0f %% of its rate alone, the median of published pairs, with unknown error.", 100*assumedRatio))
 		}
 		if a.moves.assumed {
-			a.Notes = append(a.Notes, fmt.Sprintf("No job was asked to leave: a save is assumed to take as long as a start; the simulations draw it from no time to %d times that.", maxSaving))
+			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of a start.")
 		}
 	}
 	if len(a.left) > 0 {

@@ -1,12 +1,16 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/cluster"
 )
 
 // rateSource says where a rate of the replay comes from, best first.
@@ -43,8 +47,8 @@ type rates struct {
 	day   *Day
 	seen  map[int]map[place]float64 // steps/s by job
 	lives map[int]map[place]int
-	// repeat is the standard deviation of the logarithm of the rate of a job between its lives on the same devices;
-	// NaN without such lives. transfer is that of rates estimated from other jobs, by source.
+	// repeat is the standard deviation of the logarithm of the rate between lives of the same command on the same devices; NaN
+	// without such lives. transfer is that of rates estimated from other jobs, by source.
 	repeat   float64
 	transfer map[rateSource]float64
 	exit     float64 // seconds between the last step of a job and its end; 0: not measured
@@ -58,7 +62,7 @@ func newRates(d *Day) *rates {
 	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[rateSource]float64{}}
 	r.pairs = newPairRates(d, d.measuredAlone())
 	r.leave()
-	var within []float64
+	repeats := map[string][]float64{}
 	for _, j := range d.Jobs {
 		steps, time := map[place]float64{}, map[place]float64{}
 		logs := map[place][]float64{}
@@ -75,6 +79,8 @@ func newRates(d *Day) *rates {
 			}
 			if l.Seen > 0 {
 				logs[p] = append(logs[p], math.Log(l.Seen))
+				key := fmt.Sprint(j.kind(), p)
+				repeats[key] = append(repeats[key], math.Log(l.Seen))
 			}
 		}
 		for p := range steps {
@@ -83,14 +89,6 @@ func newRates(d *Day) *rates {
 		for p, l := range logs {
 			r.seen[j.ID][p] = math.Exp(l[len(l)-1])
 		}
-		for _, p := range places(r.seen[j.ID]) {
-			mean, n := stat.Mean(logs[p]), float64(len(logs[p]))
-			for _, v := range logs[p] {
-				if n > 1 {
-					within = append(within, (v-mean)*(v-mean)*n/(n-1))
-				}
-			}
-		}
 	}
 	for _, j := range d.Jobs {
 		r.fit(j)
@@ -98,7 +96,7 @@ func newRates(d *Day) *rates {
 	for _, j := range d.Jobs {
 		r.fitUnmeasured(j)
 	}
-	r.repeat = math.Sqrt(stat.Mean(within))
+	r.repeat = math.Sqrt(within(repeats))
 	for _, source := range []rateSource{ofSameName, ofOthers} {
 		r.transfer[source] = r.crossValidate(source)
 	}
@@ -231,10 +229,10 @@ func (r *rates) fitUnmeasured(j *Job) {
 }
 
 // progress returns the steps of a life and the seconds in which it made them, or would have made them without another job on
-// its devices. ok is false if it made none.
+// its devices. ok is false if it made none, or has not ended: what it has done since the last event is not known.
 func (l *life) progress() (steps, seconds float64, ok bool) {
 	steps, seconds = l.Done-l.Before, l.until()-l.Worked-l.lostBeside(l.until())
-	return steps, seconds, steps > 0 && seconds > 0
+	return steps, seconds, !l.open && steps > 0 && seconds > 0
 }
 
 // until returns the time at which a life was asked to leave, or had done its last step.
@@ -356,107 +354,154 @@ func (r *rates) crossValidate(source rateSource) float64 {
 
 // moves contains the seconds that starts and saves took.
 type moves struct {
-	first, again, save map[int]float64 // by job
-	all                [3]float64      // over all jobs, for jobs without measurements; 0 without any
-	assumed            bool            // no save was measured: one is assumed to take as long as a start
-	spread             float64         // standard deviation of the logarithm of the seconds of later starts of one job; NaN: unknown
+	samples [3][]sample
+	means   [3]map[string]float64 // by kind of job
+	all     [3]float64            // over all kinds of jobs; 0 without any
+	assumed bool                  // no save was measured
+	// learned are the rates that the server measured in the first lives of jobs on their devices, one after the other, relative
+	// to the last.
+	learned [][]cluster.Measurement
 }
 
-func newMoves(d *Day) *moves {
+// Indices of the costs of moves.
+const (
+	firstStart = iota // of a job
+	laterStart
+	saving
+)
+
+// sample is what one start or save of the day took.
+type sample struct {
+	of    *Job
+	life  *life
+	taken float64
+}
+
+func newMoves(d *Day, r *rates) *moves {
 	m := &moves{}
-	samples := [3]map[int][]float64{{}, {}, {}}
-	for _, j := range d.Jobs {
-		for _, l := range j.Lives {
-			if start := l.Worked - l.Start; start >= 0 {
-				k := 1
-				if l.first {
-					k = 0
-				}
-				samples[k][j.ID] = append(samples[k][j.ID], start)
-			}
-			if l.Save >= 0 {
-				samples[2][j.ID] = append(samples[2][j.ID], l.Save)
-			}
+	by := [3]map[string][]float64{{}, {}, {}}
+	add := func(cost int, j *Job, l *life, taken float64) {
+		if taken >= 0 {
+			m.samples[cost] = append(m.samples[cost], sample{j, l, taken})
+			by[cost][j.kind()] = append(by[cost][j.kind()], taken)
 		}
 	}
-	var within [3]float64
-	for k, into := range []*map[int]float64{&m.first, &m.again, &m.save} {
-		*into, m.all[k], within[k] = shrunk(d.Jobs, samples[k])
+	for _, j := range d.Jobs {
+		before := map[place]bool{}
+		for _, l := range j.Lives {
+			p := place{l.Device, l.GPUs}
+			if rate := r.seen[j.ID][p]; rate > 0 && len(l.Rates) > 0 && !before[p] {
+				var learned []cluster.Measurement
+				for _, v := range l.Rates {
+					learned = append(learned, cluster.Measurement{After: v.After - l.Rates[0].After, PerSec: v.PerSec / rate})
+				}
+				m.learned = append(m.learned, learned)
+			}
+			before[p] = true
+			start := laterStart
+			if l.first {
+				start = firstStart
+			}
+			add(start, j, l, l.Worked-l.Start)
+			add(saving, j, l, l.Save)
+		}
 	}
-	if len(m.again) == 0 {
-		m.all[1] = m.all[0]
+	for cost := range by {
+		m.means[cost], m.all[cost] = shrunk(by[cost])
 	}
-	if m.assumed = len(m.save) == 0; m.assumed { // as the live scheduler assumes it
-		m.all[2] = m.all[1]
+	if len(m.samples[laterStart]) == 0 {
+		m.samples[laterStart], m.means[laterStart], m.all[laterStart] = m.samples[firstStart], m.means[firstStart], m.all[firstStart]
 	}
-	m.spread = within[1]
-	if v := within[1]; v > 0 {
-		m.spread = math.Sqrt(math.Log1p(v * v))
-	}
+	m.assumed = len(m.samples[saving]) == 0
 	return m
 }
 
-// shrunk returns the means of the samples of each job and of all jobs. A job has few samples: where those of one job
-// differ as those of different jobs do, its mean is drawn towards that of all (James and Stein 1961, with moment
-// estimates of both variances). within is the standard deviation of the samples of one job relative to the mean of all;
-// NaN: no job has two.
-func shrunk(jobs []*Job, samples map[int][]float64) (own map[int]float64, all, within float64) {
-	own = map[int]float64{}
-	var means, squares, sizes []float64
-	var ids []int
-	for _, j := range jobs {
-		v := samples[j.ID]
-		if len(v) == 0 {
-			continue
+// mean returns the mean seconds of a start, from receiving devices to the first progress, or of a save, from the request to
+// leave until the devices are free, of a job.
+func (m *moves) mean(cost int, j *Job) float64 {
+	if v, ok := m.means[cost][j.kind()]; ok {
+		return v
+	}
+	if v, ok := m.means[firstStart][j.kind()]; ok && cost == laterStart {
+		return v
+	}
+	return m.all[cost]
+}
+
+// draw returns the costs of the n-th life of a job: those of lives of the day, relative to the means of their jobs. What was
+// not measured is NaN.
+func (m *moves) draw(j *Job, n int, random *rand.Rand) cluster.LifeCosts {
+	nan := math.NaN()
+	c := cluster.LifeCosts{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan}
+	start := laterStart
+	if n == 1 {
+		start = firstStart
+	}
+	if s, scale := m.pick(start, j, random); s != nil {
+		c.Start, c.Startup, c.Measured = scale*s.taken, scale*s.life.Startup, max(0, s.life.Known-s.life.Worked)
+		if n == 1 {
+			c.Keeps = s.of.KeepsKnown - s.life.Start
 		}
-		mean, n := stat.Mean(v), float64(len(v))
-		ids, means, sizes = append(ids, j.ID), append(means, mean), append(sizes, n)
-		for _, x := range v {
+	}
+	if s, scale := m.pick(saving, j, random); s != nil {
+		c.Save = scale * s.taken
+	}
+	if n := len(m.learned); n > 0 {
+		c.Rates = m.learned[random.IntN(n)]
+	}
+	return c
+}
+
+// pick returns one of the samples, and the cost of a job relative to that of the sampled job; nil without samples.
+func (m *moves) pick(cost int, j *Job, random *rand.Rand) (s *sample, scale float64) {
+	if len(m.samples[cost]) == 0 {
+		return nil, 1
+	}
+	s, scale = &m.samples[cost][random.IntN(len(m.samples[cost]))], 1
+	if of := m.mean(cost, s.of); of > 0 {
+		scale = m.mean(cost, j) / of
+	}
+	return s, scale
+}
+
+// kind names the jobs that cost and progress as a job does: those of the same command.
+func (j *Job) kind() string { return cmp.Or(j.Command, fmt.Sprint("job ", j.ID)) }
+
+// within returns the variance of the values of one group, as the mean over all groups with several; NaN without any.
+func within(groups map[string][]float64) float64 {
+	var squares []float64
+	for _, key := range slices.Sorted(maps.Keys(groups)) { // sums depend on the order
+		mean, n := stat.Mean(groups[key]), float64(len(groups[key]))
+		for _, x := range groups[key] {
 			if n > 1 {
 				squares = append(squares, (x-mean)*(x-mean)*n/(n-1))
 			}
 		}
 	}
-	if len(means) == 0 {
-		return own, 0, math.NaN()
+	return stat.Mean(squares)
+}
+
+// shrunk returns the means of groups, and their mean; 0 without groups. A group has few values: where those of one differ as
+// those of different groups do, its mean is drawn towards that of all (James and Stein 1961, with moment estimates of both
+// variances).
+func shrunk(groups map[string][]float64) (means map[string]float64, all float64) {
+	means = map[string]float64{}
+	keys := slices.Sorted(maps.Keys(groups))
+	for _, key := range keys {
+		means[key] = stat.Mean(groups[key])
+		all += means[key] / float64(len(keys))
 	}
-	inner, between := stat.Mean(squares), 0.0 // variances; NaN: unknown
-	all = stat.Mean(means)
-	for i, v := range means {
-		between += ((v-all)*(v-all) - inner/sizes[i]) / float64(max(len(means)-1, 1))
+	inner, between := within(groups), 0.0 // variances; NaN: unknown
+	for _, key := range keys {
+		between += ((means[key]-all)*(means[key]-all) - inner/float64(len(groups[key]))) / float64(max(len(keys)-1, 1))
 	}
 	between = max(between, 0)
-	for i, v := range means {
-		keep := 1.0
-		if inner > 0 {
-			keep = between / (between + inner/sizes[i])
+	for _, key := range keys {
+		if noise := inner / float64(len(groups[key])); noise > 0 {
+			means[key] = all + between/(between+noise)*(means[key]-all)
 		}
-		own[ids[i]] = all + keep*(v-all)
 	}
-	return own, all, math.Sqrt(inner) / all
-}
-
-// start returns the seconds from receiving devices to the first progress, save those from the request to leave until
-// the devices are free.
-func (m *moves) start(job int, first bool) float64 {
-	own, k := m.again, 1
-	if first {
-		own, k = m.first, 0
-	}
-	if v, ok := own[job]; ok {
-		return v
-	}
-	if v, ok := m.first[job]; ok && !first {
-		return v
-	}
-	return m.all[k]
-}
-
-func (m *moves) leave(job int) float64 {
-	if v, ok := m.save[job]; ok {
-		return v
-	}
-	return m.all[2]
+	return means, all
 }
 
 // about describes the estimates of rates for the notes of a report.

@@ -26,11 +26,12 @@ type scenario struct {
 type simulated struct {
 	*Job
 	steps              float64
-	rate               map[place]float64 // steps/s, all that the job may have
-	first, again, save float64           // seconds of its first and later starts, and of a save
-	exit               float64           // seconds between its last step and its end
-	measured           float64           // seconds of progress after which its rate is known
-	lives              []cluster.LifeCosts
+	rate               map[place]float64             // steps/s, all that the job may have
+	first, again, save float64                       // seconds of its first and later starts, and of a save
+	exit               float64                       // seconds between its last step and its end
+	measured           float64                       // seconds of progress after which its rate is known
+	lives              []cluster.LifeCosts           // of the day
+	other              func(n int) cluster.LifeCosts // of the n-th life, if the day is not followed
 }
 
 // simulate runs the scenario under policies, which replace one another.
@@ -52,7 +53,7 @@ func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*clus
 
 // trial returns a job in the form of a simulation.
 func (s *scenario) trial(j *simulated) cluster.Trial {
-	t := cluster.Trial{Steps: j.steps, Delay: j.Delay, First: j.first, Again: j.again, Save: j.save, Exit: j.exit, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
+	t := cluster.Trial{Steps: j.steps, Delay: j.Delay, First: j.first, Again: j.again, Save: j.save, Exit: j.exit, Measured: j.measured, Lives: j.lives, Other: j.other, Pinned: j.Pinned,
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
 		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs, Distributed: s.day.spans(j.GPUs)},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
@@ -74,11 +75,9 @@ func (s *scenario) trial(j *simulated) cluster.Trial {
 // figures are means over both.
 const tieBreak = 1e-3
 
-// maxSaving is the longest save relative to a start in the draws of a day on which none was measured; the shortest takes no
-// time.
-const maxSaving = 2
-
-// scenario draws rates and move costs.
+// scenario draws rates and the costs of lives. A save that was never measured takes the time to leave, and that to write a
+// checkpoint, of which nothing is known. A start reads one, after it has launched the process and read the data: all divisions of
+// its time among the three are equally likely, so that the part of each has the density 2(1 − x), a third on average.
 func (a *auditor) scenario(random *rand.Rand) *scenario {
 	noise := func(spread float64) float64 {
 		if !(spread > tieBreak) {
@@ -87,10 +86,8 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		return math.Exp(spread * random.NormFloat64())
 	}
 	a.sources, a.left = map[rateSource]int{}, nil
-	saving := 1.0
-	if a.moves.assumed { // its spread is unknown: uniform, with the mean that the live scheduler assumes
-		saving = maxSaving * random.Float64()
-	}
+	write := 1 - math.Sqrt(random.Float64())
+	seed := random.Uint64()
 	s := &scenario{day: a.day, pairs: a.rates.pairs}
 	for _, j := range a.day.Jobs {
 		steps, ok := j.work()
@@ -110,12 +107,14 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			a.left = append(a.left, j.ID)
 			continue
 		}
-		cost := noise(a.moves.spread)
-		if a.moves.spread > 0 {
-			cost *= math.Exp(-a.moves.spread * a.moves.spread / 2) // its mean is 1
+		next := &simulated{Job: j, steps: steps, rate: own, first: a.moves.mean(firstStart, j), again: a.moves.mean(laterStart, j), save: a.moves.mean(saving, j), exit: a.rates.exit,
+			measured: a.measured, lives: a.costs(j), other: func(n int) cluster.LifeCosts {
+				return a.moves.draw(j, n, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
+			}}
+		if a.moves.assumed {
+			next.save = a.rates.exit + write*next.again
 		}
-		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost * saving, exit: a.rates.exit, measured: a.measured, lives: a.costs(j)})
+		s.jobs = append(s.jobs, next)
 	}
 	return s
 }

@@ -43,7 +43,7 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 				if rate := r.seen[j.ID][place{l.Device, l.GPUs}]; l.Seen > 0 {
 					w.RepeatedS += n * Number(max(0, took-done/max(rate, l.Seen)))
 				}
-			} else if took > 0 {
+			} else if took > 0 && !l.open {
 				w.RepeatedS += n * Number(took)
 			}
 			changes = append(changes, change{at: from, queued: j.GPUs}, change{at: l.Start, held: l.GPUs, queued: -j.GPUs}, change{at: l.Left, held: -l.GPUs})

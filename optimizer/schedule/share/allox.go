@@ -65,6 +65,7 @@ func (p *alloX) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 			placed = append(placed, fullShare{i, -1, devices[g]})
 		}
 	}
+	keepAbsent(s, held, p.held)
 	p.held = held
 	return fullShares(s, placed), nil
 }

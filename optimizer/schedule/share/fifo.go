@@ -38,6 +38,7 @@ func (p *fifo) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 			free[d] -= s.Jobs[i].GPUs
 		}
 	}
+	keepAbsent(s, held, p.held)
 	p.held = held
 	// Waiting jobs draw one of the types with enough free devices.
 	var room []int

@@ -91,6 +91,7 @@ func (p *finishTimeFairness) terms(g *program) (*finishTerms, error) {
 		t.best = append(t.best, g.bestRate(i))
 		t.equal = append(t.equal, f.Rate)
 	}
+	keepAbsent(g.snapshot, now, p.before)
 	p.before = now
 	return t, nil
 }

@@ -59,10 +59,17 @@ func (p *gandiva) Restore(state []byte) error { return decodeState(state, &p.pai
 // throughputs over all device types, so 1 is a low threshold, and sets the sum to 0 if the pair does not fit on some
 // type.
 func (p *gandiva) dissolve(s *schedule.Snapshot, index map[int]int) {
+	absent := map[int]int{}
+	keepAbsent(s, absent, p.paired)
 	var broken []int
 	for id, partner := range p.paired {
 		a, ok1 := index[id]
 		b, ok2 := index[partner]
+		_, away1 := absent[id]
+		_, away2 := absent[partner]
+		if away1 && away2 {
+			continue
+		}
 		if !ok1 || !ok2 || pairQuality(s, min(a, b), max(a, b)) < 1 {
 			broken = append(broken, id)
 		}

@@ -2,6 +2,7 @@ package share
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -171,9 +172,12 @@ func (p *pairing) put(i, device int) {
 	p.room[device] -= p.Jobs[i].GPUs
 }
 
-// remember stores the positions of all jobs for the next decision.
+// remember stores the positions of all jobs for the next decision, with those of absent ones.
 func (p *pairing) remember() {
+	absent := map[int]place{}
+	keepAbsent(p.Snapshot, absent, p.places)
 	clear(p.places)
+	maps.Copy(p.places, absent)
 	for i, d := range p.at {
 		if d < 0 {
 			continue

@@ -39,3 +39,12 @@ func decodeState(state []byte, fields ...any) error {
 	}
 	return nil
 }
+
+// keepAbsent copies what a policy knows of the jobs that are absent from a snapshot.
+func keepAbsent[V any](s *schedule.Snapshot, to, from map[int]V) {
+	for i := range s.Absent {
+		if v, ok := from[s.Absent[i].ID]; ok {
+			to[s.Absent[i].ID] = v
+		}
+	}
+}

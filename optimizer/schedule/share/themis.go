@@ -66,6 +66,7 @@ func (p *themis) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 	for _, w := range placeInto(s, p.order(s, bidders), free, left) {
 		placed, leases[s.Jobs[w.a].ID] = append(placed, w), themisHeld{s.Devices[w.device].Name, s.Now + themisLease}
 	}
+	keepAbsent(s, leases, p.leases)
 	p.leases = leases
 	return fullShares(s, placed), nil
 }

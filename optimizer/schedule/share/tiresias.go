@@ -43,15 +43,20 @@ func (p *tiresias) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 	for i := range s.Jobs {
 		index[s.Jobs[i].ID] = i
 	}
-	p.update(s, index)
+	runs := make(map[int]bool, len(index))
+	for i := range s.Absent {
+		runs[s.Absent[i].ID] = s.Absent[i].Held > 0
+	}
+	p.update(s, index, runs)
 	var order []int
 	for _, queue := range p.queues {
 		for _, id := range queue {
-			order = append(order, index[id])
+			if i, here := index[id]; here {
+				order = append(order, i)
+			}
 		}
 	}
 	placed := placeByOrder(s, order)
-	runs := make(map[int]bool, len(placed))
 	for _, w := range placed {
 		runs[s.Jobs[w.a].ID] = true
 	}
@@ -76,8 +81,9 @@ func (p *tiresias) State() ([]byte, error) { return encodeState(p.queues) }
 // Restore implements schedule.Stateful.
 func (p *tiresias) Restore(state []byte) error { return decodeState(state, &p.queues) }
 
-// update removes ended jobs from the queues, appends new ones and moves jobs that have passed a bound.
-func (p *tiresias) update(s *schedule.Snapshot, index map[int]int) {
+// update removes ended jobs from the queues, appends new ones and moves jobs that have passed a bound. Absent ones keep their
+// places.
+func (p *tiresias) update(s *schedule.Snapshot, index map[int]int, absent map[int]bool) {
 	known := make(map[int]bool, len(index))
 	var passed []int
 	for q, queue := range p.queues {
@@ -85,7 +91,10 @@ func (p *tiresias) update(s *schedule.Snapshot, index map[int]int) {
 		var next []int
 		for _, id := range append(slices.Clone(queue), passed...) {
 			i, here := index[id]
+			_, away := absent[id]
 			switch {
+			case away:
+				kept = append(kept, id)
 			case !here:
 			case q < len(p.bounds) && s.Jobs[i].Attained >= p.bounds[q]*(1-1e-9):
 				next = append(next, id)

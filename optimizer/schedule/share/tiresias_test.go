@@ -100,3 +100,32 @@ func TestFinishTimeRatio(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsentJobsAreRemembered: a job that must not be interrupted for a time is absent from the snapshots of that time, with its
+// devices. Policies that let running jobs continue let it continue afterwards, too.
+func TestAbsentJobsAreRemembered(t *testing.T) {
+	for _, name := range []string{"tiresias", "themis", "allox"} {
+		p, err := New(name, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		long, short := aJob(0, 0, 1, 1e6, 0, 0), aJob(1, 1, 1, 10, 0, 0)
+		held := long
+		held.Held = 1
+		away := oneType(2, 0, short)
+		away.Absent = []schedule.JobState{held}
+		for _, c := range []struct {
+			why  string
+			s    *schedule.Snapshot
+			want string
+		}{
+			{"alone", oneType(0, 1, long), "[0]"},
+			{"absent", away, "[]"},
+			{"back", oneType(100, 1, held, short), "[0]"},
+		} {
+			if got := running(t, p, c.s); got != c.want {
+				t.Errorf("%s: %s: %s, want %s", name, c.why, got, c.want)
+			}
+		}
+	}
+}

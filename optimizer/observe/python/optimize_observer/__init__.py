@@ -27,6 +27,7 @@ HOOKS = {
     "keras.src.trainers.epoch_iterator": ("keras", "install_data"),
     "keras.src.models.model": ("keras", "install_model"),
     "ultralytics.engine.trainer": ("ultralytics", "install"),
+    "fastai.learner": ("fastai", "install"),
     "xgboost": ("boosting", "install_xgboost"),
     "lightgbm": ("boosting", "install_lightgbm"),
     "sklearn.linear_model._stochastic_gradient": ("sklearn", "install"),

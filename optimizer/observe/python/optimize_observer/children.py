@@ -11,7 +11,7 @@ import sys
 import optimize_observer
 
 LAUNCHERS = frozenset(
-    "sh bash dash zsh ksh env nice nohup timeout time taskset numactl stdbuf chrt ionice setsid xvfb-run mpirun mpiexec mpiexec.hydra srun".split()
+    "sh bash dash zsh ksh env nice nohup timeout time taskset numactl stdbuf chrt ionice setsid xvfb-run mpirun mpiexec mpiexec.hydra srun raylet".split()
 )
 SCRIPTS = frozenset("torchrun accelerate deepspeed lightning yolo trl".split())
 SCRIPT_SIZE = 64 << 10  # bytes of a script that are read

@@ -35,7 +35,8 @@ class Loop:
         self.lead(leader)
         self.passes = None  # the Passes of the training loader
         self.loaders = []  # the Passes of all existing training loaders
-        self.gone = [0, 0.0]  # batches and epochs of deleted ones: some scripts create a loader for every epoch
+        self.gone = NOTHING  # the work of deleted ones: some scripts create a loader for every epoch
+        self.whole = False  # a pass was complete; until then, parts of passes count as well
 
     def stepped(self, optimizer):
         t = observer.training
@@ -70,8 +71,9 @@ class Loop:
 
     def succeed(self, optimizer):
         """Let optimizer take over, such as that of the next fold: its epochs follow those of the leading one so far."""
-        totals = [p.settle() for p in self.loaders]
-        self.gone = [self.gone[0] + sum(b for b, _ in totals), self.gone[1] + max((e for _, e in totals), default=0)]
+        self.gone = self.total()
+        for p in self.loaders:
+            p.before = p.total()
         for use in self.pending:
             self.follow(use)
         self.lead(optimizer)
@@ -96,31 +98,36 @@ class Loop:
         self.passes = passes
         for old in [p for p in self.loaders if p.loader() is None]:
             self.loaders.remove(old)
-            self.gone = [a + b for a, b in zip(self.gone, old.total())]
+            self.gone = plus(self.gone, old.since())
         if passes not in self.loaders:
             self.loaders.append(passes)
+
+    def total(self):
+        """Return the work in all passes: batches and samples of all loaders, epochs of the one with the most."""
+        work = [p.since() for p in self.loaders] or [NOTHING]
+        batches, samples, epochs, parts = zip(*work)
+        return plus(self.gone, (sum(batches), sum(samples), max(epochs), max(parts)))
 
     def fill(self, t, world):
         """Derive epoch, samples and batch size of t from the passes over the training loaders."""
         passes = self.passes
         if passes is None:
             return
-        totals = [p.total() for p in self.loaders]
-        batches = self.gone[0] + sum(b for b, _ in totals)
-        t.epoch = self.gone[1] + max(e for _, e in totals)
-        if t.step and passes.batch_size and batches:
-            per_step = max(1, round(batches / t.step))
-            t.batch_size = passes.batch_size * per_step * world
+        batches, samples, epochs, parts = self.total()
+        t.epoch = epochs if self.whole else epochs + parts
         if passes.batch_size:
-            samples = batches * passes.batch_size
-            if passes.count is not None and passes.length and len(self.loaders) == 1:
-                t.data_count = min(passes.count * (world if passes.sharded else 1), passes.length * passes.batch_size * world)
-                full = int(t.epoch)
-                rest = (batches - full * passes.length) * passes.batch_size * world
-                samples = full * t.data_count + min(max(0, rest), t.data_count)
-            else:
-                samples *= world
             t.samples = samples
+            if len(self.loaders) == 1:
+                t.data_count = passes.use.samples_of_all()
+            if t.step and batches:
+                t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
+
+
+NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in complete passes, parts of incomplete ones
+
+
+def plus(a, b):
+    return tuple(x + y for x, y in zip(a, b))
 
 
 def none():
@@ -230,62 +237,70 @@ class Passes:
         self.loader = weakref.ref(loader)
         self.batch_size = getattr(loader, "batch_size", None) or getattr(batches, "batch_size", None)
         self.workers = getattr(loader, "num_workers", None)
-        self.length = self.count = None
+        self.iterable = iterable  # its length is not requested, because DataLoader remembers that
+        self.stated = not all(type(s).__module__.startswith("torch.utils.data.") for s in (batches, getattr(loader, "sampler", None)) if s is not None)
+        self.length = self.count = None  # batches of a pass, samples of its sampler
         self.sharded = False
-        if not iterable:  # len of an iterable dataset has a side effect: DataLoader remembers the call
-            self.length = quietly(len, loader)
-            sampler = getattr(loader, "sampler", None)
-            self.count = quietly(len, sampler)
-            self.sharded = getattr(sampler, "num_replicas", 1) not in (None, 1)
-        self.batches = 0  # of the passes before the current one
-        self.epochs = 0.0
+        self.done = NOTHING  # in the passes before the current one
+        self.before = NOTHING  # the part of the total that the Loop has counted already
         self.use = None
 
     def begin(self):
-        """Start a pass."""
-        self.close()
+        """Start a pass. Its length may differ from that of the last one, in a curriculum; that of a sampler of the script is
+        requested only once, because the script may compute it at a cost."""
+        if self.use is not None and self.use.stepped:
+            self.add(self.use)
+        loader = self.loader()
+        if not self.iterable and (self.use is None or not self.stated):
+            sampler = getattr(loader, "sampler", None)
+            self.length, self.count = quietly(len, loader), quietly(len, sampler)
+            self.sharded = getattr(sampler, "num_replicas", 1) not in (None, 1)
         self.use = Use(self)
         return self.use
 
-    def close(self):
-        """Count the current pass if optimizer steps followed its batches; an incomplete pass counts by its share."""
-        use = self.use
-        if use is not None and use.stepped:
-            self.add(use)
-
     def add(self, use):
-        self.batches += use.batches
-        self.epochs += use.share()
-
-    def settle(self):
-        """Return total and count from here on."""
-        total = self.total()
-        self.batches -= total[0]
-        self.epochs -= total[1]
-        return total
+        self.done = plus(self.done, use.work())
 
     def total(self):
-        """Return (batches, epochs), including the current pass."""
+        """Return the work in the passes, including the current one."""
         use = self.use
-        if use is None or not use.stepped:
-            return self.batches, self.epochs
-        return self.batches + use.batches, self.epochs + use.share()
+        return self.done if use is None or not use.stepped else plus(self.done, use.work())
+
+    def since(self):
+        """Return the part of total that the Loop has not counted yet."""
+        return tuple(a - b for a, b in zip(self.total(), self.before))
 
 
 class Use:
-    """One pass over a loader."""
+    """One pass over a loader. It counts from the first optimizer step after one of its batches."""
 
-    __slots__ = ("passes", "batches", "waited", "stepped", "ended", "workers")
+    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers")
 
     def __init__(self, passes):
-        self.passes, self.workers = passes, passes.workers
+        self.passes, self.workers, self.length, self.count = passes, passes.workers, passes.length, passes.count
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
 
-    def share(self):
-        length = self.passes.length
-        if self.ended or length and self.batches >= length:
-            return 1.0
-        return self.batches / length if length else 0.0
+    def work(self):
+        """Return batches, samples, and the share of the data, as an epoch or as the part of one.
+
+        Parts are the epochs of a loop that stops each pass early. Before the first complete pass they are a preparation, such
+        as a search of the learning rate or a check of one batch.
+        """
+        share = self.batches / self.length if self.length else 0.0
+        if self.ended or share >= 1:
+            share, loop.whole = 1.0, True
+        samples = self.batches * (self.passes.batch_size or 0) * observer.rank()[1]
+        most = self.samples_of_all()
+        if most is not None:
+            samples = min(samples, most)
+        return (self.batches, samples, share, 0.0) if loop.whole else (self.batches, samples, 0.0, share)
+
+    def samples_of_all(self):
+        """Return the samples of a complete pass of all ranks; None if unknown."""
+        size, world = self.passes.batch_size, observer.rank()[1]
+        if self.count is None or not self.length or not size:
+            return None
+        return min(self.count * (world if self.passes.sharded else 1), self.length * size * world)
 
 
 def quietly(function, *args):
@@ -333,8 +348,8 @@ def install_loader(torch):
                 use = self.__dict__.get("_optimize_use")
                 if use is not None:
                     use.ended = True
-                    if use.passes.length is None and use.stepped:
-                        use.passes.length = use.batches
+                    if use.length is None and use.stepped:
+                        use.length = use.passes.length = use.batches
                     if use.stepped:
                         observer.boundary()
                 raise

@@ -24,6 +24,14 @@ class _BaseDataLoaderIter:
         raise StopIteration
 
 
+class SequentialSampler:
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+
 class DataLoader:
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, prefetch_factor=None,
                  persistent_workers=False, pin_memory=False):
@@ -32,7 +40,7 @@ class DataLoader:
         self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
         self.prefetch_factor, self.persistent_workers, self.pin_memory = prefetch_factor, persistent_workers, pin_memory
         self._dataset_kind = int(isinstance(dataset, IterableDataset))
-        self.sampler = None if self._dataset_kind else range(len(dataset))
+        self.sampler = None if self._dataset_kind else SequentialSampler(dataset)
 
     def __iter__(self):
         return _BaseDataLoaderIter(self)
