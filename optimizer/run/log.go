@@ -203,7 +203,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	if o := r.observer; o != nil {
 		if is := r.log.Source().Evidence; was == observe.Observed && is.Discovered() && is != observe.Output { // a further training, not observed
 			o.earlier.extendBy(&o.last)
-			o.last = observe.Progress{}
+			o.last, r.Progress.UnitSamples = observe.Progress{}, 0
 		}
 		for i := 0; i < len(rows) && r.log.Source().Evidence != observe.Observed; i++ {
 			o.earlier.extend(&rows[i])

@@ -287,9 +287,9 @@ func (r *run) observe() {
 		seg.Counted.add(o.counted)
 		o.counted = countedSteps{}
 	}
-	if n := o.samples(r.Progress.Unit); n > 0 {
+	if n := o.samples(r.Progress.Unit); n > 0 && o.last.PID > 0 { // otherwise no observed process trains
 		r.Progress.UnitSamples = n
-	} else if done := o.epochsSinceLaunch(&r.Progress); done > 0 { // progress is counted by another source
+	} else if done := o.epochsSinceLaunch(&r.Progress); done > 0 && o.earlier == (earlierTrainings{}) { // progress is counted by another source
 		if o.facts.Samples > 0 {
 			r.Progress.UnitSamples = o.facts.Samples / done
 		}
