@@ -424,6 +424,9 @@ func (w *virtualCluster) share() {
 			t.pace *= ratio
 		}
 		t.paced, t.rated = max(w.now, t.works), false
+		if !w.follows { // what was to be learned was of the job alone
+			t.learned = nil
+		}
 	}
 }
 
