@@ -37,7 +37,7 @@ func TestFault25_WhatIsEnforcedOnEachKindOfMachine(t *testing.T) {
 			join: []string{app + "optimize-r1/cgroup.procs"},
 			says: []string{"CPU time: at most 2 CPUs", "CPU set: CPUs 0-1, by affinity alone", "hard limit 8 GiB"}},
 		"v2, read-only container": {machine: "v2-container", readOnly: true,
-			says: []string{"CPU time: no quota (cgroup v2 cannot be used", "by affinity alone, which a process of the job may undo",
+			says: []string{"CPU time: no quota (cgroup v2 cannot be used", "by affinity alone, which new threads and processes inherit and may undo",
 				"each process is held to 8 GiB of private data (RLIMIT_DATA); the sum over processes", "no cgroup holds the job"}},
 		"v1 and v2 mixed": {machine: "hybrid",
 			writes: []string{
@@ -434,6 +434,24 @@ func TestQuotaOfALaterCut(t *testing.T) {
 			t.Errorf("%s: controllers %q stay switched on above the removed cgroup", name, on)
 		}
 	}
+}
+
+// A job that had all CPUs gets no quota of cgroup v1 later: affinity alone holds it then, and the statement says why.
+func TestLaterCutOnV1WithoutCPUSet(t *testing.T) {
+	r := machine(t, "v1-nested")
+	allowed, err := r.allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kernelModel{root: r.Cgroup}
+	e := enforceOn(t, r, k, Allocation{CPUs: len(allowed), Memory: 1}, Limits{MemoryMax: 2})
+	mention(t, e.Statement(), "CPU time: not bounded, the job may use all CPUs")
+	k.writes = nil
+	if not, err := e.Update(Allocation{CPUs: 1, Memory: 1}, nil); err != nil || len(not) > 0 || len(k.writes) > 0 {
+		t.Errorf("not applied %q, writes %q, %v", not, k.writes, err)
+	}
+	mention(t, e.Statement(), "CPU time: no quota (the job was launched with all CPUs); affinity alone bounds it",
+		"CPU set: CPUs 0, by affinity alone, which new threads and processes inherit and may undo")
 }
 
 // A CPU set that is offered but refuses leaves the quota.

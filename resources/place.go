@@ -17,6 +17,10 @@ const groupPrefix = "optimize-"
 // CPU scheduler, and that slows processes that wait for each other: by 4–7 % two ranks of torchrun on two CPUs (Linux 6.18).
 const quotaNotNeeded = "the CPU set bounds the CPU time"
 
+// launchedWithAll is the reason for no quota of cgroup v1 on a job that loses CPUs later: it is in no group of the controller.
+// Affinity alone holds it, which threads and processes that start later inherit.
+const launchedWithAll = "the job was launched with all CPUs"
+
 // needsQuota reports whether only a quota bounds the job's CPU time, once the CPU set is known.
 func (e *Enforcer) needsQuota() bool { return !e.s.Cpuset.available() && !e.wholeMachine() }
 
@@ -130,6 +134,9 @@ func (e *Enforcer) makeGroup(parent string) (string, error) {
 // placeV1 creates the group in one v1 hierarchy if the hierarchy has a required controller, and configures its
 // controllers. A hierarchy with the controller cpu is not required for its accounting.
 func (e *Enforcer) placeV1(h hierarchy) {
+	if h.has("cpu") && !e.needsQuota() {
+		e.s.Quota.Why = launchedWithAll // of use if it loses some later
+	}
 	if !(h.has("cpu") && e.needsQuota()) && !h.has("cpuset") && !h.has("memory") && (h.has("cpu") || !h.has("cpuacct")) {
 		return
 	}

@@ -148,7 +148,7 @@ func (e *Enforcer) sayCPUSet() string {
 	if c := e.s.Cpuset; c.available() {
 		return fmt.Sprintf("CPU set: CPUs %s%s, by cgroup v%d %s and by affinity", ids, few, c.Version, c.Dir)
 	}
-	return fmt.Sprintf("CPU set: CPUs %s%s, by affinity alone, which a process of the job may undo (%s)", ids, few, e.s.Cpuset.Why)
+	return fmt.Sprintf("CPU set: CPUs %s%s, by affinity alone, which new threads and processes inherit and may undo (%s)", ids, few, e.s.Cpuset.Why)
 }
 
 // sayMemory describes the limits on memory: by cgroup, by RLIMIT_DATA per process, or the reason why none exists.

@@ -199,7 +199,7 @@ func TestAnalyzeRefuses(t *testing.T) {
 		"a folder":          {[]string{"folder"}, "folder: it is a directory with neither"},
 		"one of two":        {[]string{good, "none.csv"}, "none.csv: no such file"},
 		"no such run":       {[]string{"20260101"}, `"20260101"`},
-		"nothing yet":       {nil, "no finished runs"},
+		"nothing yet":       {nil, "no finished runs in /"},
 		"format":            {[]string{good, "--format", "pdf"}, "want one of csv, html, json, markdown, text"},
 		"format of a log":   {[]string{good, "--log-format", "excel"}, "--log-format \"excel\": unknown"},
 		"limit":             {[]string{good, "--deadline", "-5"}, "deadline"},

@@ -130,6 +130,19 @@ func TestDeadlineStops(t *testing.T) {
 	}
 }
 
+// TestConsentToTheLimit: with --yes a job that cannot meet its deadline runs until the guard stops it; it is not stopped early
+// to save the cost of the remainder.
+func TestConsentToTheLimit(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("plain.py", "import time\nfor e in range(1, 1001):\n    time.sleep(0.1)\n    print(f'Epoch {e}/1000 loss {1/e}', flush=True)\n")
+	code, rec, errs := w.record("--train", script, "--deadline", "8s", "--yes")
+	if code != run.CodeGuard || rec.Exit == nil || rec.Exit.Reason != "deadline" {
+		t.Errorf("exit %d %+v, want 4 by the deadline\n%s", code, rec.Exit, errs)
+	}
+}
+
 // TestAgentKilled checks that the job survives kill -9 of its agent and that another agent adopts it with its cost,
 // deadline and progress.
 func TestAgentKilled(t *testing.T) {

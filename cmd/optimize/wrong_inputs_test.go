@@ -66,7 +66,7 @@ func TestWrongInputs(t *testing.T) {
 		"--train t.py --config @/foreign.yaml":      {want: `unknown key "color"; ` + "`optimize config` lists all"},
 		"--train t.py --config @/broken.yaml":       {want: "broken.yaml: While parsing config: yaml: line 1"},
 		"--train t.py --dry-run --state-dir file/x": {want: "not a directory"},
-		"--train t.py --epochs abc":                 {want: `--epochs "abc": want a whole number`},
+		"--train t.py --epochs abc":                 {want: `--epochs "abc": want a whole number`, without: "epochs 0"},
 		"--train t.py --baseline-ratio 2":           {want: "want a share between 0 and 1"},
 		"train":                                     {want: "nothing to train"},
 		"train .":                                   {want: "it is a directory; name the script in it"},

@@ -182,7 +182,7 @@ var limits = map[sla.Objective]struct {
 	name string
 	one  func(float64) string
 }{
-	sla.Time: {"finish within", page.Duration}, sla.Cost: {"spend at most", page.USD}, sla.Throughput: {"throughput at least", page.Throughput},
+	sla.Time: {"finish within", page.Duration}, sla.Cost: {"spend at most", page.USD}, sla.Throughput: {"throughput at least", page.Rate("")},
 	sla.Memory: {"memory at most", page.GiB}, sla.GPUUtil: {"GPU utilization at least", page.Percent}, sla.CPUUtil: {"CPU utilization at least", page.Percent},
 }
 

@@ -280,13 +280,24 @@ func (j *job) Apply(a resources.Allocation) ([]string, error) {
 	if j.enforce == nil {
 		return []string{"nothing: how this job is enforced is not known any more"}, nil
 	}
-	pids, err := j.PIDs()
-	if err != nil {
-		return nil, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
-	}
-	not, err := j.enforce.Update(a, pids)
-	if err != nil {
-		return not, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
+	var not []string
+	done := map[int]bool{}
+	for round := range 5 { // a process that started meanwhile may have inherited the former mask
+		pids, err := j.PIDs()
+		if err != nil {
+			return not, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
+		}
+		if pids = slices.DeleteFunc(pids, func(pid int) bool { return done[pid] }); round > 0 && len(pids) == 0 {
+			break
+		}
+		more, err := j.enforce.Update(a, pids)
+		if err != nil {
+			return not, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
+		}
+		for _, pid := range pids {
+			done[pid] = true
+		}
+		not = append(not, slices.DeleteFunc(more, func(line string) bool { return slices.Contains(not, line) })...)
 	}
 	if err := writeFile(filepath.Join(j.dir, enforceFile), j.enforce.State(), false); err != nil {
 		not = append(not, fmt.Sprintf("the change is in force, but is not recorded for a later agent: %v", err))

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"trainopt/optimizer/journal"
@@ -205,7 +206,7 @@ func powerChart(d *Data) *page.Chart {
 // progressAxis returns the column that measures progress: epochs if present, otherwise steps, otherwise time.
 func progressAxis(t *table) (column, name string) {
 	for _, c := range []string{"epoch", "step"} {
-		if page.HasValue(t.series(c, c)) {
+		if slices.ContainsFunc(t.series(c, c), func(p page.Point) bool { return known(p.Y) }) {
 			return c, c
 		}
 	}

@@ -84,7 +84,7 @@ func briefOptions(d *Data) section {
 		g.Columns = append(g.Columns, left("SLA")...)
 	}
 	for _, o := range options {
-		cells := []string{o.Prefer, allocationText(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
+		cells := []string{o.Prefer, candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
 		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
 			cells[0] += " ← chosen"
 		}
@@ -107,7 +107,15 @@ func againNote(any bool) string {
 	if !any {
 		return ""
 	}
-	return "At other allocations the training would have begun again at the time of the plan: their times and costs repeat the work done until then."
+	return "Begun again: a move there starts the training from its beginning; time and cost contain those until the plan, and all work."
+}
+
+// candidateName returns the name of a row: the allocation, and whether the job would begin again there.
+func candidateName(c plan.Candidate) string {
+	if c.Again {
+		return allocationText(c.Allocation) + ", begun again"
+	}
+	return allocationText(c.Allocation)
 }
 
 func optionTable(r *journal.Record) *grid {
@@ -118,7 +126,7 @@ func optionTable(r *journal.Record) *grid {
 		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
 			name += " ← chosen"
 		}
-		cells := append([]string{name, allocationText(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
+		cells := append([]string{name, candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
 			optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct)}, slaCells(r.SLA, o.Candidate)...)
 		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
 	}
@@ -198,7 +206,7 @@ func candidates(r *journal.Record) block {
 	g := &grid{Columns: append(left("Allocation"), right("Time", "Cost", "Resources")...), Long: len(list) > 8}
 	g.Columns = append(g.Columns, left(append([]string{"Pareto front"}, slaColumns(r.SLA)...)...)...)
 	for _, c := range list {
-		name := allocationText(c.Allocation)
+		name := candidateName(c)
 		if c.Allocation.Same(p.Allocation) {
 			name += " ← chosen"
 		}

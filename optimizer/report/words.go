@@ -1,7 +1,6 @@
 package report
 
 import (
-	"strconv"
 	"strings"
 
 	"trainopt/optimizer/journal"
@@ -25,7 +24,7 @@ var (
 	usd         = page.USD
 	gib         = page.GiB
 	percent     = page.Percent
-	throughput  = page.Throughput
+	throughput  = page.Rate("")
 	share       = page.Share
 	count       = page.Count
 	plural      = page.Plural
@@ -41,23 +40,12 @@ func predicted(i sla.Interval) bool {
 // notMeasured is shown for a change that was not measured.
 const notMeasured = "not measured"
 
-// change formats a percentage with its sign: "+12.3 %", "−0.4 %"; changes of ten times and more are written as a
-// factor: "18.9 times".
+// change formats a change as page.Change does.
 func change(v float64) string {
 	if !known(v) {
 		return notMeasured
 	}
-	if v >= 900 {
-		return significant(1+v/100) + nb + "times"
-	}
-	s := strconv.FormatFloat(v, 'f', 1, 64)
-	if s == "-0.0" {
-		s = "0.0"
-	}
-	if v > 0 && s != "0.0" {
-		s = "+" + s
-	}
-	return strings.Replace(s, "-", "−", 1) + nb + "%"
+	return page.Change(v)
 }
 
 // interval formats an interval as "80.1 s (75.0 s to 92.3 s)", each number with one.

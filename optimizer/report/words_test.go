@@ -178,15 +178,23 @@ func option(r *journal.Record, prefer string, seconds, cost float64) {
 	r.Plan.Options = []plan.Option{{Prefer: prefer, SecondsPct: &seconds, CostPct: &cost, Candidate: plan.Candidate{Allocation: cpus(32, 16), Feasible: true}}}
 }
 
-// TestAgainNote: the report states that predicted times of other allocations repeat the work done before the plan.
+// TestAgainNote: the report marks the allocations at which the training would begin again, and explains their times.
 func TestAgainNote(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		here, other := plan.Candidate{Allocation: resources.Allocation{CPUs: 2}}, plan.Candidate{Allocation: resources.Allocation{CPUs: 1}, Again: again}
 		r := &journal.Record{Plan: &journal.Plan{Plan: plan.Plan{Allocation: here.Allocation, Candidates: []plan.Candidate{here, other},
 			Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
 		for name, s := range map[string]section{"brief": briefOptions(&Data{Record: r}), "full": optionsSection(&Data{Record: r})} {
-			if strings.Contains(s.Intro, "repeat the work done") != again {
-				t.Errorf("%s, again %t: %q", name, again, s.Intro)
+			marked := 0
+			for _, b := range s.Blocks {
+				for _, row := range b.Table.Rows {
+					if strings.Contains(row[0].Text+row[1].Text, "begun again") {
+						marked++
+					}
+				}
+			}
+			if want := map[bool]int{true: len(s.Blocks)}[again]; strings.Contains(s.Intro, "Begun again: ") != again || marked != want {
+				t.Errorf("%s, again %t: %d rows are marked, want %d: %q", name, again, marked, want, s.Intro)
 			}
 		}
 	}

@@ -171,6 +171,7 @@ func (r *run) applyLive(to resources.Allocation, why string) {
 	for _, n := range notApplied {
 		r.warnOnce(n)
 	}
+	r.rec.Enforced = r.job.Enforced()
 	now := r.elapsed()
 	r.meter.Change(now, cost.Label(r.Progress.Current().Label), to)
 	if to.CPUs != r.Current.CPUs || to.BatchSize != r.Current.BatchSize {

@@ -277,6 +277,7 @@ func (r *run) checkResumption() {
 		r.Progress.Rewound = true
 		return
 	}
+	r.Progress.lose(spentAbove(0))
 	r.checkpoints.done -= from
 	r.event(Warning, "the training began again: resumed from its checkpoint at epoch %g it prints epoch %g first, as at its beginning, and it has replaced the checkpoint; progress is counted from the beginning", from, printed)
 }

@@ -1,13 +1,17 @@
 package run
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"trainopt/cost"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
 )
 
 // TestJobDiesOfTheCheckpointSignal: a job wrongly considered resumable is restarted once, and then runs undisturbed.
@@ -246,5 +250,98 @@ func TestLeavesWithTryAgain(t *testing.T) {
 				t.Errorf("exit %+v, want its own code 75", res.Record.Exit)
 			}
 		})
+	}
+}
+
+// TestLostMoney: the money of lost work is that of the work that is repeated or in no checkpoint, and unknown only where the
+// position of the checkpoint is.
+func TestLostMoney(t *testing.T) {
+	usd := func(v float64) *float64 { return &v }
+	early := func(exit *launch.Exit) *ending { return &ending{state: journal.Stopped, exit: exit} }
+	for name, c := range map[string]struct {
+		ended   *ending
+		pending *pendingStop
+		saves   []time.Duration
+		at      float64 // of the checkpoint
+		how     string
+		lost    float64 // marked before
+		unread  bool    // a restart has shown no progress
+		want    *float64
+	}{
+		"running":                            {want: usd(0)},
+		"running, after a failure":           {lost: 1.5, want: usd(1.5)},
+		"restarting":                         {unread: true},
+		"done, after a failure":              {ended: &ending{state: journal.Done}, lost: 1.5, want: usd(1.5)},
+		"stopped, own checkpoint":            {ended: early(&launch.Exit{}), saves: []time.Duration{at(13.2)}, at: 3, how: inspect.ResumeArgument, want: usd(3)},
+		"stopped before a restart":           {ended: early(nil), saves: []time.Duration{at(13.2)}, at: 3, how: inspect.ResumeArgument, want: usd(3)},
+		"stopped again, more lost before":    {ended: early(&launch.Exit{}), saves: []time.Duration{at(13.2)}, at: 3, how: inspect.ResumeArgument, lost: 4, want: usd(4)},
+		"stopped, position unknown":          {ended: early(&launch.Exit{}), saves: []time.Duration{at(13.2)}, at: math.NaN(), how: inspect.ResumeItself, want: usd(2.8)},
+		"stopped, saved on request":          {ended: early(&launch.Exit{}), pending: &pendingStop{Saved: "last.pt"}, how: inspect.ResumeItself, want: usd(0)},
+		"stopped, saved by the protocol":     {ended: early(&launch.Exit{Code: 75}), pending: &pendingStop{Checkpoint: true}, how: inspect.ResumeProtocol, want: usd(0)},
+		"killed, protocol, unknown files":    {ended: early(&launch.Exit{Code: -1, Signal: "SIGKILL"}), how: inspect.ResumeProtocol},
+		"killed before its first checkpoint": {ended: early(&launch.Exit{Code: -1, Signal: "SIGKILL"}), how: inspect.ResumeItself, want: usd(0.016)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			r := newRun(s.agent(), s.cfg)
+			r.meter = cost.NewMeter()
+			if err := r.meter.Start(0, "run", resources.Allocation{CPUs: 1}, *s.cfg.Rates); err != nil {
+				t.Fatal(err)
+			}
+			r.meter.Settle(at(16))
+			r.Resumable, r.resumption.How, r.checkpoints.times, r.checkpoints.done = true, c.how, c.saves, c.at
+			r.ended, r.endedAt, r.Pending = c.ended, at(16), c.pending
+			r.Progress = Progress{Unit: "epoch", Done: 5, anyPosition: c.unread, Segments: []*Segment{{Launch: true, FirstRowAt: at(11), FirstDone: 1, LastRowAt: at(15), Reached: 5,
+				EndedAt: at(16), Spent: 16, Lost: c.lost}}}
+			got := r.lostMoney()
+			if got.Known() != (c.want != nil) || c.want != nil && math.Abs(float64(got)-*c.want) > 1e-9 {
+				t.Errorf("$%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLostAfterRestart: a job that is killed after seven epochs and continues from the fourth has lost three.
+func TestLostAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 10; {
+			if a.n == 1 && a.epoch == 7 {
+				a.stage.saved = 4
+				return died("SIGKILL")
+			}
+			a.work(10, 10)
+		}
+		return finished
+	})
+	s.onStatus = func(st Status) {
+		if st.Phase == "waiting to start again" {
+			s.clock.advance(500 * time.Millisecond)
+		}
+	}
+	s.cfg.Restarts = 3
+	res := s.run()
+	if lost := float64(res.Record.Waste.Failed); res.Record.State != journal.Done || !(math.Abs(lost-0.03) < 0.001) { // 30 s
+		t.Errorf("%s, lost $%v, want done and $0.03", res.Record.State, lost)
+	}
+}
+
+// TestSpentAbove: the time at which a segment reached a position is interpolated between its rows; before the first row
+// nothing of it is kept.
+func TestSpentAbove(t *testing.T) {
+	s := Segment{LaunchedAt: at(100), FirstRowAt: at(111), FirstDone: 1, LastRowAt: at(115), Reached: 5, EndedAt: at(116), Spent: 32}
+	resumed := s
+	resumed.StartDone, resumed.FirstDone, resumed.Reached = 9, 5, 9 // went back to the fourth
+	for name, c := range map[string]struct {
+		of       Segment
+		position float64
+		want     float64
+	}{
+		"all": {s, 0, 32}, "half of the first": {s, 0.5, 32}, "the first": {s, 1, 10}, "between rows": {s, 3.5, 5}, "the last": {s, 5, 0}, "beyond": {s, 7, 0},
+		"no rows": {Segment{LaunchedAt: at(100), EndedAt: at(116), Spent: 32}, 0, 0}, "resumed": {resumed, 7, 6}, "resumed, all": {resumed, 4, 32},
+	} {
+		if got := spentAbove(c.position)(&c.of); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %g, want %g", name, got, c.want)
+		}
 	}
 }

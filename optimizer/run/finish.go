@@ -15,6 +15,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -248,27 +249,32 @@ func (r *run) meanRate() float64 {
 	return 0
 }
 
-// lostMoney returns the cost of work that was not kept: of launches abandoned for another allocation, and of the
-// whole run if it ended early without a checkpoint. It is unknown for work that a resumable job lost since its last
-// checkpoint.
+// lostMoney returns the cost of work that was lost: that a later launch repeated, and, if the run ended early, that no
+// checkpoint contains. It is unknown if the position is at which a restarted job continued, or of what a job saved by itself
+// in files that are not recognised.
 func (r *run) lostMoney() journal.Number {
-	if e := r.ended; e != nil && e.state != journal.Done {
-		saved := e.exit != nil && r.Pending != nil && r.Pending.savedBy(*e.exit)
-		switch {
-		case !r.keepsWork():
-			return journal.Number(r.spent())
-		case !saved:
-			return journal.Unknown()
+	p := &r.Progress
+	lost := func(last func(*Segment) float64) (sum journal.Number) {
+		for _, s := range p.Segments {
+			sum += journal.Number(math.Max(s.Lost, last(s)))
 		}
+		return sum
 	}
-	if r.Failures > 0 {
+	e, saves := r.ended, len(r.checkpoints.times)
+	saved := e == nil || e.state == journal.Done || e.exit != nil && r.Pending != nil && (r.Pending.savedBy(*e.exit) || r.savedOnSignal(e.exit))
+	switch {
+	case !saved && (!r.keepsWork() || saves == 0 && r.canResume()):
+		return journal.Number(r.spent())
+	case p.anyPosition && !p.sawResume:
 		return journal.Unknown()
+	case saved:
+		return lost(spentSince(math.MaxInt64))
+	case saves == 0:
+		return journal.Unknown()
+	case page.Known(r.checkpoints.done):
+		return lost(spentAbove(r.checkpoints.done))
 	}
-	lost := 0.0
-	for _, s := range r.Progress.Segments {
-		lost += s.Lost
-	}
-	return journal.Number(lost)
+	return lost(spentSince(r.endedAt - r.atRisk()))
 }
 
 // finalTables writes the table with one row per run and flushes all tables.

@@ -413,6 +413,9 @@ func (r *run) retry(ctx context.Context) {
 // relaunch starts a job again that did not end on request. Its last checkpoint may be older than its progress.
 func (r *run) relaunch(ctx context.Context) {
 	r.place(ctx, r.Current, r.launchLabel(), true)
+	if c := r.rec.Checkpoint; r.job != nil && c != nil && c.AtS.Known() {
+		r.Progress.lose(spentSince(time.Duration(float64(c.AtS) * float64(time.Second))))
+	}
 	if r.job != nil && (r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone) {
 		r.Progress.ResumeFrom(math.NaN())
 	}

@@ -229,8 +229,11 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 			at = min(at, r.exitAt)
 		}
 		at = max(at, r.Progress.launchedAt())
-		total, unit := r.Progress.Total, r.Progress.Unit
+		done, total, unit := r.Progress.Done, r.Progress.Total, r.Progress.Unit
 		r.Progress.Add(&rows[i], at)
+		if p := &r.Progress; p.Done < done && p.Unit == unit && p.Rewound && !r.checkpoints.resumed { // see stopRewound
+			p.lose(spentAbove(math.Ceil(p.Done) - 1))
+		}
 		if total > 0 && r.Progress.Total == 0 && r.Progress.Unit == unit {
 			r.event(Warning, "the training continues after %g %ss: the total is unknown", total, unit)
 		}
@@ -372,7 +375,7 @@ func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
 	p.Earlier, p.Each, p.againAt = 0, 0, 0
 	for _, s := range p.Segments {
-		s.Blocks, s.Units, s.Timed, s.StartDone = nil, 0, 0, 0
+		s.Blocks, s.Units, s.Timed, s.StartDone, s.Reached = nil, 0, 0, 0, 0
 	}
 }
 

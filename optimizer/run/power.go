@@ -11,6 +11,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 )
 
@@ -416,7 +417,7 @@ func (q powerQuestion) choose(samples []journal.PowerSample) (watts int, why str
 	}
 	rank, _ := key(best)
 	against := func(s journal.PowerSample) string {
-		return fmt.Sprintf("%+.0f %% time and %+.0f %% energy", 100*(s.SecondsPerUnit/first.SecondsPerUnit-1), 100*(s.JoulesPerUnit/first.JoulesPerUnit-1))
+		return page.Change(100*(s.SecondsPerUnit/first.SecondsPerUnit-1)) + " time and " + page.Change(100*(s.JoulesPerUnit/first.JoulesPerUnit-1)) + " energy"
 	}
 	if why = fmt.Sprintf("%.3g s and %.3g J per %s", first.SecondsPerUnit, first.JoulesPerUnit, first.Unit); best != first {
 		why = fmt.Sprintf("%s per %s against %d W", against(best), best.Unit, first.LimitW)
@@ -426,7 +427,7 @@ func (q powerQuestion) choose(samples []journal.PowerSample) (watts int, why str
 			why += fmt.Sprintf("; %d W: %s", s.LimitW, against(s))
 		}
 	}
-	return best.LimitW, why + []string{"", "; the energy budget is missed at every limit that meets deadline and budget", "; no limit meets deadline and budget"}[rank]
+	return best.LimitW, page.PlainBlanks(why) + []string{"", "; the energy budget is missed at every limit that meets deadline and budget", "; no limit meets deadline and budget"}[rank]
 }
 
 // powerRising reports whether the two latest limits are both worse than the best before them: lower ones will be too.

@@ -27,7 +27,7 @@ func TestPowerChoice(t *testing.T) {
 		want int
 		says string
 	}{
-		"no preference: not slower":            {q: powerQuestion{}, want: 250, says: "+1 % time and -19 % energy per step against 300 W"},
+		"no preference: not slower":            {q: powerQuestion{}, want: 250, says: "+1.0 % time and −19.1 % energy per step against 300 W"},
 		"time":                                 {q: powerQuestion{stated: true, weights: plan.Preference{Time: 1}}, want: 300},
 		"cost is time":                         {q: powerQuestion{stated: true, weights: plan.Preference{Cost: 1}}, want: 300},
 		"energy":                               {q: powerQuestion{stated: true, weights: plan.Preference{Resource: 1}}, want: 150},

@@ -293,9 +293,44 @@ func (p *Progress) unitsIn(d time.Duration) float64 {
 func (p *Progress) ResumeFrom(position float64) {
 	p.haveMark, p.Rewound = false, false
 	if position < p.Done {
+		p.lose(spentAbove(position))
 		p.Done = position
 	}
 	p.anyPosition, p.resumed = math.IsNaN(position), origin{Unit: p.Unit, Position: p.Done}
+}
+
+// lose marks a part of the cost of each segment of earlier launches as lost, because the present one repeats its work.
+func (p *Progress) lose(part func(*Segment) float64) {
+	for _, s := range p.Segments {
+		if s.LaunchedAt < p.launchedAt() {
+			s.Lost = math.Max(s.Lost, part(s))
+		}
+	}
+}
+
+// spentAbove returns the cost of an ended segment since it reached a position, if it went beyond: all of it for a position
+// before its first row.
+func spentAbove(position float64) func(*Segment) float64 {
+	return func(s *Segment) float64 {
+		switch {
+		case position >= s.Reached:
+			return 0
+		case position < s.FirstDone:
+			return s.Spent
+		}
+		share := (position - s.FirstDone) / (s.Reached - s.FirstDone)
+		return spentSince(s.FirstRowAt + time.Duration(share*float64(s.LastRowAt-s.FirstRowAt)))(s)
+	}
+}
+
+// spentSince returns the cost of an ended segment after a time.
+func spentSince(at time.Duration) func(*Segment) float64 {
+	return func(s *Segment) float64 {
+		if at := max(at, s.LaunchedAt); at < s.EndedAt {
+			return s.Spent * float64(s.EndedAt-at) / float64(s.EndedAt-s.LaunchedAt)
+		}
+		return 0
+	}
 }
 
 // Restarted resets the progress: the job starts from scratch (after a probe of a job that cannot be resumed).
@@ -336,7 +371,10 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt, seg.FirstDone = at, done
 	}
-	if p.anyPosition && first && done < p.Done { // work after the checkpoint is done again
+	if p.anyPosition && first && done <= p.Done { // work after the checkpoint is done again
+		p.lose(spentAbove(math.Ceil(done) - 1)) // the row is of the end of a unit
+	}
+	if p.anyPosition && first && done < p.Done {
 		p.Rewound, p.Done = done <= 1, done
 		p.mark(at, done)
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -31,7 +32,7 @@ var (
 	}
 )
 
-// polluxFamilies are the models contained in both artefacts.
+// polluxFamilies are the models contained in both artefacts; other folders are the user's own.
 var polluxFamilies = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
 
 // siaMachines are the GPU kinds of the Sia tables. Their "aws" is the machine of the Pollux tables, "dgx" a part of
@@ -47,22 +48,30 @@ var siaMachines = []struct {
 }
 
 // Load reads the measured tables below dir (pollux-profiles, sia-profiles and gavel; missing ones are skipped) and
-// returns the kinds sorted by name. Kinds that are also embedded have the same names as in Embedded, with the tables
+// returns the kinds sorted by name. Each folder of pollux-profiles is a kind of job on T4s. Kinds that are also embedded have the same names as in Embedded, with the tables
 // as their truth. Between measured batches the step time is interpolated; outside them, and at numbers of GPUs without
 // a measurement, it is NaN. The Sia kinds use the gradient statistics of pollux-profiles and are omitted without them.
 // The error wraps fs.ErrNotExist if no tables exist.
 func Load(dir string) ([]Kind, error) {
 	var out []Kind
 	pollux := filepath.Join(dir, "pollux-profiles")
-	for _, family := range polluxFamilies {
+	folders, err := os.ReadDir(pollux)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, folder := range folders {
+		family, origin := folder.Name(), PolluxOrigin
+		if !slices.Contains(polluxFamilies, family) {
+			origin = Origin{Source: filepath.Join(pollux, family), Commit: "none", Licence: "none"}
+		}
 		t, err := history.LoadPolluxTables(filepath.Join(pollux, family))
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || folder.Type().IsRegular() {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		k := tableKind(family+"/t4", family, PolluxOrigin, t, 4, 16)
+		k := tableKind(family+"/t4", family, origin, t, 4, 16)
 		k.GPU = "T4"
 		out = append(out, k)
 		sia, err := loadSia(filepath.Join(dir, "sia-profiles", family), family, t.Progress)

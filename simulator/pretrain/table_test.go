@@ -129,6 +129,25 @@ func TestLoadNamesTheBrokenFile(t *testing.T) {
 	}
 }
 
+// TestLoadOwnFolder: a folder of tables beside those of the artefact is a kind of job too, of its own source.
+func TestLoadOwnFolder(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "pollux-profiles", "own")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for f, text := range map[string]string{"placements.csv": "placement,local_bsz,step_time\n1,20,1\n2,20,0.6\n", "validation-20.csv": "progress,iteration\n100,100\n",
+		"../README.md": "no table"} {
+		if err := os.WriteFile(filepath.Join(dir, f), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kinds, err := Load(top)
+	if err != nil || len(kinds) != 1 || kinds[0].Name != "own/t4" || !strings.Contains(kinds[0].Source, dir) {
+		t.Errorf("%+v, %v; want the kind own/t4 from %s", kinds, err, dir)
+	}
+}
+
 // Linear in logarithms between measured batches, NaN outside.
 func TestBatchCurve(t *testing.T) {
 	var c batchCurve

@@ -31,23 +31,25 @@ func (a *Audit) Render(w io.Writer, format string) error {
 
 func duration(n Number) string { return page.Duration(float64(n)) }
 
-// percent formats a relative change with its sign.
-func percent(n Number) string {
-	if v := float64(n); page.Known(v) {
-		return fmt.Sprintf("%+.1f %%", 100*v)
-	}
-	return page.NoData
-}
+func usd(n Number) string { return page.USD(float64(n)) }
+
+// percent formats a relative change.
+func percent(n Number) string { return page.Change(100 * float64(n)) }
 
 // with formats an estimate and its interval.
 func (e jobEstimate) with(format func(Number) string) string {
-	if !page.Known(float64(e.Value)) {
-		return page.NoData
+	if i := e.interval(format); i != "" {
+		return fmt.Sprintf("%s (%s)", format(e.Value), i)
 	}
-	if !page.Known(float64(e.Lo)) {
-		return format(e.Value)
+	return format(e.Value)
+}
+
+// interval formats the interval of an estimate; empty if it is unknown.
+func (e jobEstimate) interval(format func(Number) string) string {
+	if !page.Known(float64(e.Value)) || !page.Known(float64(e.Lo)) {
+		return ""
 	}
-	return fmt.Sprintf("%s (%s … %s)", format(e.Value), format(e.Lo), format(e.Hi))
+	return format(e.Lo) + " … " + format(e.Hi)
 }
 
 // document converts an audit to a document.
@@ -61,7 +63,7 @@ func (a *Audit) document() page.Document {
 			{ID: "fidelity", Title: "Live and simulated", Intro: fmt.Sprintf("The %s that completed, live and in a simulation of the same day with the rates and move costs that were measured; not compared while more than a tenth of all jobs have not ended, or if the devices were changed.", page.Plural(a.Compared, "job")),
 				Blocks: []page.Block{{Table: a.fidelity()}}},
 			{ID: "policies", Title: "Other policies on the same jobs", Intro: "Simulated, over all jobs that completed or have not ended. Intervals (95 %) contain other rates and move costs within their measured spread, and other jobs drawn from those of the day; not other arrival times. One day: 90 % of the simulations, each of all these jobs; decisions between nearly equal jobs make days differ.",
-				Blocks: []page.Block{{Table: a.policies()}}},
+				Blocks: a.policies()},
 			{ID: "calibration", Title: "Predictions of the scheduler", Blocks: []page.Block{{Table: a.calibration()}}},
 			{ID: "waste", Title: "Device time without progress", Blocks: []page.Block{{Table: a.wasted()}}},
 			a.faults(),
@@ -122,7 +124,6 @@ func (a *Audit) least() (out []page.Answer) {
 func (a *Audit) fidelity() *page.Table {
 	change := func(live, simulated Number) string { return percent((simulated - live) / live) }
 	l, s := a.Live, a.Simulated
-	usd := func(n Number) string { return page.USD(float64(n)) }
 	rows := [][]string{
 		{"mean completion time", duration(l.MeanJCTS), duration(s.MeanJCTS), change(l.MeanJCTS, s.MeanJCTS)},
 		{"median completion time", duration(l.MedianJCTS), duration(s.MedianJCTS), change(l.MedianJCTS, s.MedianJCTS)},
@@ -137,33 +138,62 @@ func (a *Audit) fidelity() *page.Table {
 	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)
 }
 
-func (a *Audit) policies() *page.Table {
-	t := &page.Table{Columns: append(page.Left("policy"), page.Right("mean completion time", "one day", "change", "makespan", "cost", "finish-time fairness", "starts again")...), Named: true}
+// policies returns the tables of the policies, each with a row for those that are equal in every figure: their completion
+// times, and the rest.
+func (a *Audit) policies() []page.Block {
+	times := &page.Table{Columns: append(page.Left("policy"), page.Right("mean completion time", "95 % interval", "one day", "change", "95 % interval")...), Named: true}
+	rest := &page.Table{Columns: append(page.Left("policy"), page.Right("makespan", "cost", "finish-time fairness", "starts again")...), Named: true}
 	if a.Deadlines > 0 {
-		t.Columns = append(t.Columns, page.Right("deadlines kept")...)
+		rest.Columns = append(rest.Columns, page.Right("deadlines kept")...)
 	}
-	for _, p := range a.Others {
-		name := p.Policy
+	var notes []string
+	for _, equal := range a.equalPolicies() {
+		p, name := equal[0], equal[0].Policy
 		if p.InForce {
 			name += " (live)"
 		}
 		if p.Failed != "" {
-			row := page.Row(name, page.NoData, p.Failed)
-			for len(row) < len(t.Columns) {
-				row = append(row, page.Cell{})
-			}
-			t.Rows = append(t.Rows, row)
+			notes = append(notes, fmt.Sprintf("%s: not simulated: %s", name, p.Failed))
 			continue
 		}
+		if len(equal) > 1 {
+			var names []string
+			for _, q := range equal[1:] {
+				names = append(names, q.Policy)
+			}
+			notes = append(notes, fmt.Sprintf("Equal to %s in every figure: %s.", p.Policy, strings.Join(names, ", ")))
+			name += fmt.Sprintf(" and %d equal", len(names))
+		}
 		number := func(n Number) string { return page.Significant(float64(n)) }
-		row := page.Row(name, p.MeanJCTS.with(duration), fmt.Sprintf("%s … %s", duration(p.OneDay.Lo), duration(p.OneDay.Hi)), p.Change.with(percent), duration(p.MakespanS.Value), p.CostUSD.with(func(n Number) string { return page.USD(float64(n)) }),
-			p.Fairness.with(number), number(p.Moves))
+		times.Rows = append(times.Rows, page.Row(name, duration(p.MeanJCTS.Value), p.MeanJCTS.interval(duration), fmt.Sprintf("%s … %s", duration(p.OneDay.Lo), duration(p.OneDay.Hi)), percent(p.Change.Value), p.Change.interval(percent)))
+		row := []page.Cell{{Text: name}, {Text: duration(p.MakespanS.Value)}, {Text: usd(p.CostUSD.Value), Sub: p.CostUSD.interval(usd)},
+			{Text: number(p.Fairness.Value), Sub: p.Fairness.interval(number)}, {Text: number(p.Moves)}}
 		if a.Deadlines > 0 {
 			row = append(row, page.Cell{Text: fmt.Sprintf("%s of %d", number(p.DeadlinesKept.Value), a.Deadlines)})
 		}
-		t.Rows = append(t.Rows, row)
+		rest.Rows = append(rest.Rows, row)
 	}
-	return t
+	blocks := []page.Block{{Table: times}, {Table: rest}}
+	if notes != nil {
+		blocks = append(blocks, page.Block{Notes: notes})
+	}
+	return blocks
+}
+
+// equalPolicies groups the policies that are equal in every figure.
+func (a *Audit) equalPolicies() (out [][]policyAudit) {
+	group := map[string]int{}
+	for _, p := range a.Others {
+		figures := p
+		figures.Policy, figures.InForce = "", false
+		key := fmt.Sprint(figures) // NaN is equal to NaN
+		if _, ok := group[key]; !ok {
+			group[key] = len(out)
+			out = append(out, nil)
+		}
+		out[group[key]] = append(out[group[key]], p)
+	}
+	return out
 }
 
 func (a *Audit) calibration() *page.Table {

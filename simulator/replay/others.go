@@ -81,7 +81,7 @@ func (a *auditor) others(ctx context.Context) error {
 		case bx > by:
 			return 1
 		}
-		return 0
+		return boolean(y.InForce) - boolean(x.InForce)
 	})
 	return nil
 }

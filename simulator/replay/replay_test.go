@@ -5,13 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/report/page"
 )
 
 var fourTypes = []cluster.Device{{Name: "a100", Count: 1, PerServer: 1, USDHour: 4, Speed: 1}, {Name: "k80", Count: 2, PerServer: 2, USDHour: 0.5, Speed: 0.2},
@@ -462,6 +465,46 @@ func TestRender(t *testing.T) {
 		}
 		if !strings.Contains(b.String(), map[bool]string{true: "srtf", false: "kind 1"}[format != "csv"]) {
 			t.Errorf("%s: %s", format, b.String())
+		}
+	}
+}
+
+// TestPolicyTables: the policies fit a terminal of 96 columns with one line for each and unbroken names, those that are equal
+// in every figure share a line, and no format loses an interval.
+func TestPolicyTables(t *testing.T) {
+	estimate := func(v Number) jobEstimate { return jobEstimate{v, v * 0.7, v * 1.4} }
+	policy := func(name string, mean Number) policyAudit {
+		return policyAudit{Policy: name, MeanJCTS: estimate(mean), Change: jobEstimate{-0.0004, -0.123, 0.345}, MakespanS: estimate(2 * mean), CostUSD: estimate(0.00123),
+			Fairness: estimate(1.03), WorstFairness: estimate(Number(math.NaN())), DeadlinesKept: estimate(11), Moves: 23}
+	}
+	live := policy("fifo_perf", 33.2)
+	live.InForce = true
+	a := &Audit{Deadlines: 12, Others: []policyAudit{live, policy("finish_time_fairness_packed", 33.2), policy("srtf", 33.2), policy("max_min_fairness_water_filling_perf", 43.2),
+		{Policy: "isolated", Failed: "no devices"}}}
+	var text, whole bytes.Buffer
+	s := page.Section{Title: "Other policies", Blocks: a.policies()}
+	if err := page.TextSections(&text, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := (page.Document{Sections: []page.Section{s}}).HTML(&whole); err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for _, line := range strings.Split(text.String(), "\n") {
+		if utf8.RuneCountInString(line) > 96 {
+			t.Errorf("longer than 96 columns: %s", line)
+		}
+		if strings.Contains(line, "fifo_perf (live) and 2 equal") || strings.Contains(line, " max_min_fairness_water_filling_perf ") {
+			rows++
+		}
+	}
+	if rows != 4 || !strings.Contains(text.String(), "Equal to fifo_perf in every figure: finish_time_fairness_packed, srtf.") ||
+		!strings.Contains(text.String(), "isolated: not simulated: no devices") || strings.Contains(text.String(), "-0.0") {
+		t.Errorf("%d rows, want 4:\n%s", rows, text.String())
+	}
+	for _, e := range []string{live.CostUSD.interval(usd), live.MeanJCTS.interval(duration), live.Change.interval(percent)} {
+		if !strings.Contains(html.UnescapeString(whole.String()), e) {
+			t.Errorf("HTML lacks %s", e)
 		}
 	}
 }

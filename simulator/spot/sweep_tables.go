@@ -115,9 +115,9 @@ func ratio(a, b []float64) (ratio, lo, hi float64) {
 // percents formats a ratio and its interval in percent.
 func percents(mean, lo, hi float64) string {
 	if math.IsNaN(lo) || math.IsNaN(hi) {
-		return fmt.Sprintf("%.1f %%", 100*mean)
+		return page.Fixed(100*mean, 1) + " %"
 	}
-	return fmt.Sprintf("%.1f %% (%.1f…%.1f)", 100*mean, 100*lo, 100*hi)
+	return fmt.Sprintf("%s %% (%s…%s)", page.Fixed(100*mean, 1), page.Fixed(100*lo, 1), page.Fixed(100*hi, 1))
 }
 
 // charts returns the chart of the cost over deadlines.

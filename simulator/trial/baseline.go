@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 )
 
 // BaselineComparison compares a policy with the unchanged baseline, over the trials of one preference whose baseline meets
@@ -82,13 +83,13 @@ func WriteBaselineComparison(w io.Writer, rows []BaselineComparison) error {
 	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "policy\tprefer\tjobs\tgoal\toracle\ttime\tcost\tover 5 % slower\tbroken\trestarts\tmost\t")
 	for _, r := range rows {
-		fmt.Fprintf(tab, "%s\t%s\t%d\t%+.1f %%\t%+.1f %%\t%+.1f %%\t%+.1f %%\t%d\t%d\t%.2f\t%d\t\n", r.Policy, r.Prefer, r.Jobs,
-			100*r.Goal, 100*r.Best, 100*r.Time, 100*r.Cost, r.Slower, r.Broken, r.Restarts, r.MostRestarts)
+		fmt.Fprintf(tab, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%d\t\n", r.Policy, r.Prefer, r.Jobs, page.Change(100*r.Goal), page.Change(100*r.Best),
+			page.Change(100*r.Time), page.Change(100*r.Cost), r.Slower, r.Broken, r.Restarts, r.MostRestarts)
 	}
 	if err := tab.Flush(); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if _, err := io.WriteString(w, page.PlainBlanks(b.String())); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestAgainstNothing(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := WriteBaselineComparison(&b, rows); err != nil || !strings.Contains(b.String(), "-5.0 %") {
+	if err := WriteBaselineComparison(&b, rows); err != nil || !strings.Contains(b.String(), "−5.0 %") {
 		t.Errorf("%v, %s", err, b.String())
 	}
 }

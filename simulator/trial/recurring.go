@@ -219,7 +219,7 @@ func jobLine(of []*recurringResult) []string {
 		if math.IsNaN(v) {
 			return "–"
 		}
-		return strings.Replace(strconv.FormatFloat(100*v, 'f', 1, 64), "-", "−", 1)
+		return strings.Replace(page.Fixed(100*v, 1), "-", "−", 1)
 	}
 	mean := func(metric string) float64 {
 		sum := 0.0

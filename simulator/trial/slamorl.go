@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/sla"
@@ -130,16 +131,16 @@ func slamorlJob(s training.Scenario) (training.Scenario, [3]training.Outcome) {
 func WriteSLAMORL(w io.Writer, rows []slamorlRow) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The experiment of SLA-MORL on drawn jobs: %d workloads a seed, SLA at %g × the mean of three static baselines.\n", SLAMORLWorkloads, slamorlSlack)
-	b.WriteString("Changes are against that mean. Published: -67.2 % of time and -68.8 % of cost, without the tables to check them.\n\n")
+	b.WriteString("Changes are against that mean. Published: −67.2 % of time and −68.8 % of cost, without the tables to check them.\n\n")
 	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "policy\tprefer\tjobs\ttime\tcost\tSLA met\trestarts\t")
 	for _, r := range rows {
-		fmt.Fprintf(tab, "%s\t%s\t%d\t%+.1f %%\t%+.1f %%\t%.1f %%\t%.2f\t\n", r.Policy, r.Prefer, r.Jobs, 100*r.Time, 100*r.Cost, 100*r.Kept, r.Restarts)
+		fmt.Fprintf(tab, "%s\t%s\t%d\t%s\t%s\t%.1f %%\t%.2f\t\n", r.Policy, r.Prefer, r.Jobs, page.Change(100*r.Time), page.Change(100*r.Cost), 100*r.Kept, r.Restarts)
 	}
 	if err := tab.Flush(); err != nil {
 		return fmt.Errorf("write figure: %w", err)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if _, err := io.WriteString(w, page.PlainBlanks(b.String())); err != nil {
 		return fmt.Errorf("write figure: %w", err)
 	}
 	return nil

@@ -154,7 +154,7 @@ func (c *Chart) Picture() Picture {
 		return p
 	}
 	for _, s := range c.Series {
-		if HasValue(s.Points) {
+		if hasValue(s.Points) {
 			p.Keys = append(p.Keys, s.key())
 		}
 	}
@@ -254,8 +254,8 @@ func (c *Chart) shown(points []Point) []Point {
 	return out
 }
 
-// HasValue reports whether any point has a known value.
-func HasValue(points []Point) bool {
+// hasValue reports whether any point has a known value.
+func hasValue(points []Point) bool {
 	return slices.ContainsFunc(points, func(p Point) bool { return Known(p.Y) })
 }
 

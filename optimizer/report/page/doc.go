@@ -10,7 +10,7 @@
 // The package is independent of runs, simulations and predictions, and computes no statistics.
 //
 //	c := page.Chart{ID: "speed", Title: "Throughput", X: page.Axis{Name: "GPUs"}, Y: page.Axis{Name: "samples/s", Zero: true},
-//		Series: []page.Series{{Name: "measured", Class: "s1", Points: points, One: page.Throughput}}}
+//		Series: []page.Series{{Name: "measured", Class: "s1", Points: points, One: page.Rate("")}}}
 //	doc := page.Document{Title: "Scaling", Answers: answers, Sections: sections, Pictures: []page.Picture{c.Picture()}}
 //	err := doc.HTML(w)
 package page

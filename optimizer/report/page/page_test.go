@@ -17,6 +17,9 @@ func TestWrap(t *testing.T) {
 	if got := Wrap("exceeds the budget (10 % of 22.2 GiB, 30 s) by some %", 20); !slices.Equal(got, []string{"exceeds the budget", "(10 % of 22.2 GiB,", "30 s) by some %"}) {
 		t.Errorf("%q", got)
 	}
+	if got := Wrap("max_sum_throughput_normalized_by_cost ab_cdefghijklmnopqrst", 19); !slices.Equal(got, []string{"max_sum_throughput_", "normalized_by_cost", "ab_cdefghijklmnopqr", "st"}) {
+		t.Errorf("%q", got)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := Clean(rapid.String().Draw(t, "text"))
 		width := rapid.IntRange(4, 40).Draw(t, "width")

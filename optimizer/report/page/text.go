@@ -173,7 +173,8 @@ func unbroken(text string) []string {
 	return out
 }
 
-// wrap breaks a text into lines of at most width columns, within a word only if necessary.
+// wrap breaks a text into lines of at most width columns, within a word only if necessary: then after its last "_", "-" or
+// "/", unless that leaves less than half of the line.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
@@ -183,6 +184,9 @@ func wrap(text string, width int) []string {
 				lines, line = append(lines, line), ""
 			}
 			cut := fitting(word, width)
+			if after := strings.LastIndexAny(word[:cut], "_-/") + 1; after >= (cut+1)/2 {
+				cut = after
+			}
 			lines, word = append(lines, word[:cut]), word[cut:]
 		}
 		switch {
@@ -261,15 +265,15 @@ func layOut(w io.Writer, columns []Column, cells [][]string, behavior tw.Behavio
 	return t.Render()
 }
 
-// fit gives each column its natural width, then shrinks the widest column until the sum fits. Words are broken only if
-// the table does not fit otherwise.
+// fit gives each column its natural width, then shrinks the widest column until the sum fits. Words of up to 40 columns, such
+// as names of policies, are broken only if the table does not fit otherwise.
 func fit(cells [][]string, total int) []int {
 	widths, least := make([]int, len(cells[0])), make([]int, len(cells[0]))
 	for _, line := range cells {
 		for i, c := range line {
 			widths[i] = max(widths[i], twwidth.Width(c))
 			for _, word := range strings.Split(c, " ") {
-				least[i] = max(least[i], min(twwidth.Width(word), 24))
+				least[i] = max(least[i], min(twwidth.Width(word), 40))
 			}
 		}
 	}

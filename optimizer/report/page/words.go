@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -43,12 +44,21 @@ func Significant(v float64) string {
 
 // Thousands formats a whole number with thousands separators: "12,345".
 func Thousands(v float64) string {
-	s := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
+	sign, s := "", Fixed(v, 0)
+	if s[0] == '-' {
+		sign, s = "-", s[1:]
+	}
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	if v < 0 {
-		return "-" + s
+	return sign + s
+}
+
+// Fixed formats v with a number of decimals. A value that rounds to zero has no sign.
+func Fixed(v float64, decimals int) string {
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		return strings.TrimPrefix(s, "-")
 	}
 	return s
 }
@@ -103,15 +113,25 @@ func GiB(v float64) string {
 // Percent formats a number of percent.
 func Percent(v float64) string { return WithUnit(v, "%") }
 
-// Throughput formats samples per second.
-func Throughput(v float64) string { return WithUnit(v, "samples/s") }
+// Change formats a change in percent with its sign: "+12.3 %", "−0.4 %"; changes of ten times and more are written as a
+// factor: "18.9 times".
+func Change(v float64) string {
+	switch {
+	case !Known(v):
+		return NoData
+	case v >= 900:
+		return Significant(1+v/100) + Blank + "times"
+	}
+	s := Fixed(v, 1)
+	if v > 0 && s != "0.0" {
+		s = "+" + s
+	}
+	return strings.Replace(s, "-", "−", 1) + Blank + "%"
+}
 
 // Rate returns the formatter of a throughput in a unit such as steps/s; an empty unit means samples/s.
 func Rate(unit string) func(float64) string {
-	if unit == "" {
-		return Throughput
-	}
-	return func(v float64) string { return WithUnit(v, unit) }
+	return func(v float64) string { return WithUnit(v, cmp.Or(unit, "samples/s")) }
 }
 
 // Share formats a fraction of 1 as whole percent.
@@ -119,7 +139,7 @@ func Share(v float64) string {
 	if !Known(v) {
 		return NoData
 	}
-	return strconv.FormatFloat(100*v, 'f', 0, 64) + Blank + "%"
+	return Fixed(100*v, 0) + Blank + "%"
 }
 
 // Count formats a count; whole numbers have no decimals.

@@ -241,10 +241,7 @@ func (o *placeOptions) text(apps []string, all []*placed, p *colocate.Profile, s
 		measured[string(r.Counts)] = r
 	}
 	for _, a := range all {
-		failure := "no data"
-		if e := a.measured.Mean/a.predicted.Mean - 1; !math.IsNaN(e) {
-			failure = fmt.Sprintf("%+.1f %%", 100*e)
-		}
+		failure := page.Change(100 * (a.measured.Mean/a.predicted.Mean - 1))
 		means.Rows = append(means.Rows, page.Row(a.method, withInterval(a.predicted), withInterval(a.measured), failure, strconv.Itoa(a.estimated)))
 		kinds := map[string]int{}
 		for _, counts := range a.placement {

@@ -109,7 +109,7 @@ func (o *analyzeOptions) run(args []string) error {
 	}
 	result := a.Analyze()
 	if result.Runs == 0 {
-		return cli.Usagef("analyze%s", nothingToAnalyze(o.StateDir, args, result))
+		return cli.Usagef("analyze%s", nothingToAnalyze(o.State(), args, result))
 	}
 	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return result.Render(w, o.format.Name) })
 }

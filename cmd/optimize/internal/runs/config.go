@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -53,14 +54,14 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	}
 	none("rl.baseline_samples", &cfg.Samples)
 	none("engine.max_restarts", &cfg.Restarts)
-	positive := func(key string, n float64, what string) {
-		if v.Set(key) && n == 0 {
+	positive := func(key, what string) {
+		if n, err := strconv.ParseFloat(v.Text(key), 64); v.Set(key) && err == nil && n == 0 { // other values are rejected above
 			errs = append(errs, fmt.Errorf("%s 0: want a positive number%s", v.Source(key), what))
 		}
 	}
-	positive("resource.energy_budget", cfg.EnergyBudgetKWh, " of kWh")
-	positive("resource.epochs", float64(cfg.Epochs), "")
-	positive("resource.steps", float64(cfg.Steps), "")
+	positive("resource.energy_budget", " of kWh")
+	positive("resource.epochs", "")
+	positive("resource.steps", "")
 	if v.Set("rl.baseline_ratio") && cfg.Ratio == 0 {
 		cfg.Samples = -1
 	}

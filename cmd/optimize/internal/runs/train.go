@@ -62,7 +62,7 @@ func trainCommand(e *cli.Env) *cobra.Command {
 	fs.StringVar(&o.host, "host", "", "plan for another machine: `FILE|CLOUD:TYPE` (with --dry-run)")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "plan only")
 	fs.BoolVar(&o.explain, "explain", false, "print the reasons of the plan")
-	fs.BoolVar(&o.yes, "yes", false, "ask no questions; start even if earlier runs predict that the limits will be reached")
+	fs.BoolVar(&o.yes, "yes", false, "ask no questions; start and continue even if no allocation is predicted to meet the limits, until the guard stops it")
 	fs.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	fs.BoolVar(&o.fresh, "fresh", false, "start a new run even if an orphaned run of the same training exists")
 	fs.StringVar(&o.serve, "serve", "", "serve a local page of the runs meanwhile, at `ADDRESS` (default 127.0.0.1:8787; see optimize serve)")
@@ -181,6 +181,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	defer stop()
 	agent := newAgent(o.Env, view)
 	agent.Stdin = jobInput(o.Stdin)
+	cfg.Anyway = o.yes
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if o.Interactive && !o.JSON {
