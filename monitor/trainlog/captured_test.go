@@ -126,9 +126,11 @@ func TestStdoutBars(t *testing.T) {
 		"zero-based to the end": {"Epoch 0/2 loss 1\nEpoch 1/2 loss 1\nEpoch 2/2 loss 1\n",
 			[]string{"epoch=1 total_epochs=2 train_loss=1", "epoch=2 total_epochs=2 train_loss=1", "epoch=3 total_epochs=3 train_loss=1"}},
 		"zero after a setting": {"Epoch 12 is the last\nEpoch 0: loss 1\n", []string{"epoch=11", "epoch=1 train_loss=1"}},
-		"test set":             {"epoch: 1\nTest set: Average loss: 0.05, Accuracy: 9800/10000 (98%)\n", []string{"epoch=1 test_loss=0.05 test_accuracy=98"}},
-		"catboost":             {"0:\tlearn: 0.6\ttest: 0.7\tbest: 0.7 (0)\ttotal: 1.2ms\tremaining: 1.1s\n", []string{"step=1 train_loss=0.6 test_loss=0.7"}},
-		"early stop":           {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"after a time": {"2026-11-27 09:29:15,415 : INFO : EPOCH 0 - PROGRESS: at 24.42% examples, 109633 words/s, in_qsize 4, out_qsize 0\n2026-11-27 09:29:19,415 : INFO : EPOCH 1: training on 450000 raw words took 4.1s, 109633 effective words/s\n",
+			[]string{"epoch=1"}},
+		"test set":   {"epoch: 1\nTest set: Average loss: 0.05, Accuracy: 9800/10000 (98%)\n", []string{"epoch=1 test_loss=0.05 test_accuracy=98"}},
+		"catboost":   {"0:\tlearn: 0.6\ttest: 0.7\tbest: 0.7 (0)\ttotal: 1.2ms\tremaining: 1.1s\n", []string{"step=1 train_loss=0.6 test_loss=0.7"}},
+		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)

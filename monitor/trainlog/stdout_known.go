@@ -24,6 +24,9 @@ func argumentList(toks []token, line lineText) bool {
 	}
 	pairs := line.settled
 	for i := range toks {
+		if i > 0 && !math.IsNaN(toks[i].number) && !toks[i].labeled && wordRole(toks[i-1].word, "") == roleEpoch { // "12:30:15 : INFO : EPOCH 3: …"
+			return false
+		}
 		if toks[i].labeled && !math.IsNaN(toks[i].number) {
 			pairs++
 			if i > 0 && (wordRole(toks[i-1].word, "") == roleLoss || wordRole(toks[i-1].word, "") == roleAccuracy) {

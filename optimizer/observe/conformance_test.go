@@ -87,7 +87,7 @@ func TestRealFrameworks(t *testing.T) {
 		"scikit-learn":      {argv: []string{"sklearn_partial.py"}, framework: "scikit-learn", last: "25 - - - 100", samples: 2500},
 		"stable-baselines3": {argv: []string{"sb3_ppo.py"}, framework: "stable-baselines3", last: "512 512 - - 1", samples: 512, checkpoints: "rl_model_256_steps.zip@256 rl_model_512_steps.zip@512 final.zip@NaN"},
 		"torchrun": {argv: []string{"torchrun", "--nproc_per_node=2", "torch_ddp.py"}, framework: "torch", last: "80 - 5 - 32", samples: 2560,
-			checkpoints: "snapshot.pt@16 snapshot.pt@32 snapshot.pt@48 snapshot.pt@64 snapshot.pt@80"},
+			checkpoints: "snapshot.pt@16:weights snapshot.pt@32:weights snapshot.pt@48:weights snapshot.pt@64:weights snapshot.pt@80:weights"},
 		"accelerate launch": {argv: []string{"accelerate", "launch", "--cpu", "--num_processes", "1", "accelerate_loop.py"}, framework: "torch", last: "24 - 3 - 16", samples: 384,
 			checkpoints: "state_0@8 state_1@16 state_2@24"},
 		"yolo": {argv: []string{"yolo", "detect", "train", "model=yolo11n.yaml", "data=data.yaml", "epochs=2", "imgsz=64", "batch=8", "workers=2", "device=cpu", "project=runs", "nbs=8"},

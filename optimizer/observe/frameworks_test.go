@@ -144,6 +144,14 @@ xgboost.sklearn.fit()
 import lightgbm
 lightgbm.train({}, None, num_boost_round=15)
 `, framework: "lightgbm", unit: "round", last: "15 15 - - - 0.5", trainings: 1, canSave: true},
+		"catboost": {script: `
+import catboost.core
+class Stop:
+    def after_iteration(self, info): return info.iteration < 5
+catboost.core.CatBoost({"iterations": 8, "task_type": "GPU"}).fit()
+catboost.core.CatBoost({"iterations": 20, "callbacks": Stop()}).fit()
+catboost.core.CatBoost({"iterations": 12}).fit()
+`, framework: "catboost", unit: "round", last: "12 12 - - - 0.08333", trainings: 2},
 		"xgboost, stopped early by a callback of the script": {script: `
 import xgboost
 class Stop(xgboost.callback.TrainingCallback):

@@ -30,6 +30,7 @@ HOOKS = {
     "fastai.learner": ("fastai", "install"),
     "xgboost": ("boosting", "install_xgboost"),
     "lightgbm": ("boosting", "install_lightgbm"),
+    "catboost.core": ("boosting", "install_catboost"),
     "sklearn.linear_model._stochastic_gradient": ("sklearn", "install"),
     "sklearn.linear_model._passive_aggressive": ("sklearn", "install"),
     "sklearn.naive_bayes": ("sklearn", "install"),

@@ -1,6 +1,5 @@
-"""XGBoost and LightGBM: a callback added to train, under every name by which it was imported. A step is a round.
-
-CatBoost is not hooked: it rejects callbacks on a GPU.
+"""XGBoost and LightGBM: a callback added to train, under every name by which it was imported. CatBoost on a CPU (it rejects
+callbacks on a GPU): a callback among the parameters of its internal train. A step is a round.
 """
 
 import os
@@ -165,3 +164,57 @@ def wrap_train(train, adapter, callbacks, total_of):
     import functools
 
     return functools.wraps(train)(observed_train(train, adapter, callbacks, total_of))
+
+
+class Iterations:
+    """The callback of one training of CatBoost, around those of the script. It has no model that could be saved."""
+
+    own_threads = True
+
+    def __init__(self, callbacks, total):
+        self.callbacks = callbacks
+        self.training = observer.begin("catboost", self, unit="round", total_steps=total)
+
+    def after_iteration(self, info):
+        result = True if self.callbacks is None else self.callbacks.after_iteration(info)
+        safely("catboost.round", self.count, info)
+        return result
+
+    def count(self, info):
+        t = self.training
+        if t is None or t is not observer.training:
+            return
+        t.step = info.iteration
+        for data, metrics in (info.metrics or {}).items():
+            for values in metrics.values():
+                t.losses["train_loss" if data == "learn" else "test_loss"] = number(values[-1] if isinstance(values, list) else values)
+        observer.advance()
+
+    def end(self):
+        t, self.training = self.training, None
+        if t is not None and t is observer.training:
+            observer.finish()
+
+
+def install_catboost(module):
+    observer.framework("catboost")
+
+    def added(params):
+        """Return params with the callback; None where CatBoost would reject it, or another framework reports."""
+        if observer.training is not None or params.get("task_type", "CPU") != "CPU":
+            return None
+        return dict(params, callbacks=Iterations(params.get("callbacks"), params.get("iterations", 1000)))
+
+    def make(original):
+        def _train(self, train_pool, test_pool, params, *args, **kwargs):
+            own = safely("catboost.train", added, params)
+            if own is None:
+                return original(self, train_pool, test_pool, params, *args, **kwargs)
+            try:
+                return original(self, train_pool, test_pool, own, *args, **kwargs)
+            finally:
+                safely("catboost.end", own["callbacks"].end)
+
+        return _train
+
+    wrap(module.CatBoost, "_train", make)
