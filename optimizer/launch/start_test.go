@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -509,5 +510,33 @@ func TestApplyLive(t *testing.T) {
 	unix.Wait4(j.Handle().KeeperPID, nil, 0, nil)
 	if _, err := next.Apply(resources.Allocation{CPUs: 1}); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("Apply after the end: %v, want os.ErrProcessDone", err)
+	}
+}
+
+// forking is an enforcer of a job that starts a process during the first change.
+type forking struct {
+	enforcer
+	updated [][]int
+}
+
+func (f *forking) PIDs() ([]int, bool) {
+	return []int{os.Getpid(), os.Getppid()}[:min(1+len(f.updated), 2)], true
+}
+
+func (f *forking) Update(_ resources.Allocation, pids []int) ([]string, error) {
+	f.updated = append(f.updated, pids)
+	return []string{"a part is not applied"}, nil
+}
+
+func (f *forking) State() []byte { return []byte("{}") }
+
+// TestApplyToNewProcesses: a change includes the processes that start while it is made, each once, and reports each part that
+// is not applied once.
+func TestApplyToNewProcesses(t *testing.T) {
+	f := &forking{}
+	j := &job{dir: t.TempDir(), done: make(chan struct{}), enforce: f}
+	not, err := j.Apply(resources.Allocation{CPUs: 1})
+	if want := [][]int{{os.Getpid()}, {os.Getppid()}}; err != nil || len(not) != 1 || !reflect.DeepEqual(f.updated, want) {
+		t.Errorf("updated %v, not applied %q, %v; want %v", f.updated, not, err, want)
 	}
 }

@@ -178,6 +178,14 @@ func (r *run) noteCheckpoint() {
 	r.rec.Script.Resumable = &resumable
 	r.rec.Checkpoint = &journal.Checkpoint{Path: newest.Path, AtS: journal.Number(r.checkpoints.times[n-1].Seconds()), Units: journal.Number(r.checkpoints.done),
 		RiskSeconds: journal.Number(r.atRisk().Seconds()), RiskUnits: journal.Number(math.Max(0, r.Progress.Done-r.checkpoints.done))}
+	if r.savedAtEnd() {
+		r.rec.Checkpoint.AtS, r.rec.Checkpoint.RiskSeconds, r.rec.Checkpoint.RiskUnits = journal.Number(r.endedAt.Seconds()), 0, 0
+	}
+}
+
+// savedAtEnd reports whether the job has saved on the request that ended the run.
+func (r *run) savedAtEnd() bool {
+	return r.ended != nil && r.ended.exit != nil && r.Pending != nil && (r.Pending.savedBy(*r.ended.exit) || r.savedOnSignal(r.ended.exit))
 }
 
 // resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint, ok

@@ -261,7 +261,7 @@ func (r *run) lostMoney() journal.Number {
 		return sum
 	}
 	e, saves := r.ended, len(r.checkpoints.times)
-	saved := e == nil || e.state == journal.Done || e.exit != nil && r.Pending != nil && (r.Pending.savedBy(*e.exit) || r.savedOnSignal(e.exit))
+	saved := e == nil || e.state == journal.Done || r.savedAtEnd()
 	switch {
 	case !saved && (!r.keepsWork() || saves == 0 && r.canResume()):
 		return journal.Number(r.spent())

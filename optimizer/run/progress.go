@@ -326,7 +326,7 @@ func spentAbove(position float64) func(*Segment) float64 {
 // spentSince returns the cost of an ended segment after a time.
 func spentSince(at time.Duration) func(*Segment) float64 {
 	return func(s *Segment) float64 {
-		if at := max(at, s.LaunchedAt); at < s.EndedAt {
+		if at := max(at, s.LaunchedAt); s.EndedAt-at > time.Millisecond { // the record rounds times
 			return s.Spent * float64(s.EndedAt-at) / float64(s.EndedAt-s.LaunchedAt)
 		}
 		return 0

@@ -129,11 +129,11 @@ func (a *Audit) fidelity() *page.Table {
 		{"median completion time", duration(l.MedianJCTS), duration(s.MedianJCTS), change(l.MedianJCTS, s.MedianJCTS)},
 		{"makespan", duration(l.MakespanS), duration(s.MakespanS), change(l.MakespanS, s.MakespanS)},
 		{"cost", usd(l.CostUSD), usd(s.CostUSD), change(l.CostUSD, s.CostUSD)},
-		{"starts after the first", page.Significant(float64(l.Moves)), page.Significant(float64(s.Moves)), ""},
+		{"starts after the first", page.Count(float64(l.Moves)), page.Count(float64(s.Moves)), ""},
 		{"absolute error of a job, median", "", "", strings.TrimPrefix(percent(a.MedianError), "+")},
 	}
 	if a.Deadlines > 0 && a.Running == 0 {
-		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", page.Significant(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", page.Significant(float64(s.DeadlinesKept)), a.Deadlines), ""})
+		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", page.Count(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", page.Count(float64(s.DeadlinesKept)), a.Deadlines), ""})
 	}
 	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)
 }
@@ -167,9 +167,9 @@ func (a *Audit) policies() []page.Block {
 		number := func(n Number) string { return page.Significant(float64(n)) }
 		times.Rows = append(times.Rows, page.Row(name, duration(p.MeanJCTS.Value), p.MeanJCTS.interval(duration), fmt.Sprintf("%s … %s", duration(p.OneDay.Lo), duration(p.OneDay.Hi)), percent(p.Change.Value), p.Change.interval(percent)))
 		row := []page.Cell{{Text: name}, {Text: duration(p.MakespanS.Value)}, {Text: usd(p.CostUSD.Value), Sub: p.CostUSD.interval(usd)},
-			{Text: number(p.Fairness.Value), Sub: p.Fairness.interval(number)}, {Text: number(p.Moves)}}
+			{Text: number(p.Fairness.Value), Sub: p.Fairness.interval(number)}, {Text: page.Count(float64(p.Moves))}}
 		if a.Deadlines > 0 {
-			row = append(row, page.Cell{Text: fmt.Sprintf("%s of %d", number(p.DeadlinesKept.Value), a.Deadlines)})
+			row = append(row, page.Cell{Text: fmt.Sprintf("%s of %d", page.Count(float64(p.DeadlinesKept.Value)), a.Deadlines)})
 		}
 		rest.Rows = append(rest.Rows, row)
 	}
