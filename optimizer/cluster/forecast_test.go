@@ -82,7 +82,7 @@ func TestForecastCoverage(t *testing.T) {
 			share := float64(s.within) / float64(s.n)
 			t.Logf("%d starts predicted, %d not; %.1f %% in their intervals, %.1f %% before, %.1f %% after; median error %.1f s, median wait %.1f s, median width %.1f s",
 				s.n, s.without, 100*share, 100*float64(s.early)/float64(s.n), 100*(1-share-float64(s.early)/float64(s.n)), stat.Median(s.errs), stat.Median(s.waits), stat.Median(s.widths))
-			if s.n < 8**days || share < least || share > most {
+			if s.n < 10**days || share < least || share > most {
 				t.Errorf("%.1f %% of %d starts in their intervals", 100*share, s.n)
 			}
 		})
@@ -98,7 +98,7 @@ type coverage struct {
 // day simulates a day.
 func (c *coverage) day(t *testing.T, policy string, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 3))
-	const jobs, from = 40, 1e9
+	const jobs, from = 50, 1e9
 	sim := Simulation{Round: 20, From: from, Policies: []Span{{from, policy}}, Devices: []Device{
 		{Name: "a100", Count: 1, PerServer: 1, Speed: 1}, {Name: "k80", Count: 2, PerServer: 2, Speed: 0.2},
 		{Name: "p100", Count: 1, PerServer: 1, Speed: 0.33}, {Name: "v100", Count: 1, PerServer: 1, Speed: 0.5}}}

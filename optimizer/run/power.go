@@ -325,17 +325,23 @@ func (r *run) choosePower() {
 	if !r.setPower(w, why) {
 		return
 	}
-	for _, s := range r.Progress.Segments { // the model is of the limit at which the run continues
+	r.Progress.continueAt(w, r.power.hold.OwnW, r.Current.GPUIDs)
+	r.beginSegment(r.elapsed(), r.Current, r.Progress.Current().Label, false)
+	r.Progress.Current().PowerW = w
+}
+
+// continueAt makes the segments on the devices of a job count if they were at the power limit at which the run continues, and
+// no others. ownW is the limit of those at which none was set.
+func (p *Progress) continueAt(watts, ownW int, devices []string) {
+	for _, s := range p.Segments {
 		switch {
-		case !slices.Equal(s.Allocation.GPUIDs, r.Current.GPUIDs):
-		case s.Trial && s.PowerW == w:
+		case !slices.Equal(s.Allocation.GPUIDs, devices):
+		case s.Trial && s.PowerW == watts:
 			s.Blocks, s.Left, s.Trial = s.Left, nil, false
-		case !s.Trial && cmp.Or(s.PowerW, r.power.hold.OwnW) != w:
+		case !s.Trial && cmp.Or(s.PowerW, ownW) != watts:
 			s.leave()
 		}
 	}
-	r.beginSegment(r.elapsed(), r.Current, r.Progress.Current().Label, false)
-	r.Progress.Current().PowerW = w
 }
 
 // powerQuestion is what the choice of a limit depends on besides its measurements.

@@ -56,6 +56,57 @@ func TestPowerChoice(t *testing.T) {
 	}
 }
 
+// TestPowerChoiceNamesAllLimits: the reason shows what every measured limit gave, also where the present one is kept.
+func TestPowerChoiceNamesAllLimits(t *testing.T) {
+	measured := powerSamples([3]float64{700, 0.016, 625}, [3]float64{300, 0.024, 300})
+	q := powerQuestion{seconds: math.Inf(1), hours: math.Inf(1), joules: math.Inf(1)}
+	if w, why := q.choose(measured); w != 700 || why != "0.016 s and 10 J per step; 300 W: +50.0 % time and −28.0 % energy" {
+		t.Errorf("%d W: %s", w, why)
+	}
+}
+
+// TestPowerTrialDoesNotCount: the pace at a limit that is tried is no observation of the run, nor a sign that it has become
+// slower; at the limit that is kept it is one.
+func TestPowerTrialDoesNotCount(t *testing.T) {
+	var p Progress
+	a := resources.Allocation{GPUs: 1, GPUIDs: []string{"GPU-1"}, CPUs: 1}
+	add := func(trial bool, watts int, unit float64) *Segment {
+		s := p.Begin(0, a, "work", false)
+		for s.Trial, s.PowerW = trial, watts; len(s.timed()) < 2*settledBlocks; {
+			s.addBlock(unit)
+		}
+		return s
+	}
+	add(false, 0, 1)
+	add(true, 700, 1.02)
+	low := add(true, 300, 1.5)
+	if paces := p.measuredPaces(); len(p.Observations()) != 1 || len(paces) != 1 || paces[0].seconds != 1 || low.settled() {
+		t.Errorf("during the trial: %d observations, paces %+v", len(p.Observations()), paces)
+	}
+	if s, ok := measuredPower(low, "epoch", false); !ok || s.SecondsPerUnit != 1.5 {
+		t.Errorf("the trial measured %+v, %v", s, ok)
+	}
+	for _, c := range []struct {
+		own, chosen int
+		want        []float64
+	}{{700, 700, []float64{1, 1.02}}, {700, 300, []float64{1.5}}} {
+		var got []float64
+		again := p
+		again.Segments = nil
+		for _, s := range p.Segments {
+			x := *s
+			again.Segments = append(again.Segments, &x)
+		}
+		again.continueAt(c.chosen, c.own, a.GPUIDs)
+		for _, x := range again.measuredPaces() {
+			got = append(got, x.seconds)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("at %d W: paces %v, want %v", c.chosen, got, c.want)
+		}
+	}
+}
+
 func TestPowerCandidates(t *testing.T) {
 	for name, c := range map[string]struct {
 		allowed resources.Range
