@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"trainopt/internal/regular"
@@ -27,7 +28,8 @@ const (
 
 // execReport is one message of the trampoline. The first one precedes exec; a second one reports that exec failed.
 type execReport struct {
-	Missing []string      `json:"missing,omitempty"` // parts of the recipe that could not be applied
+	Began   time.Duration `json:"began_ns,omitempty"` // just before exec, monotonic
+	Missing []string      `json:"missing,omitempty"`  // parts of the recipe that could not be applied
 	Failure *startFailure `json:"failure,omitempty"`
 }
 
@@ -71,6 +73,7 @@ func execMain(args []string) int {
 	if s.Recipe != nil {
 		ready.Missing = s.Recipe.Apply()
 	}
+	ready.Began = Monotonic()
 	if err := report.Encode(ready); err != nil {
 		return 127 // the keeper is dead: the job would run unsupervised
 	}

@@ -87,8 +87,7 @@ type keeper struct {
 
 // run announces the job and supervises it until its tree is empty.
 func (k *keeper) run() {
-	k.began = Monotonic()
-	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now(), Missing: k.missing}
+	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now().Add(k.began - Monotonic()), Missing: k.missing}
 	k.brief(s)
 	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
