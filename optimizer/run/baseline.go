@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -184,7 +185,7 @@ func (f *facts) steadyMachine() (change float64, steady bool) {
 			timed = append(timed, s)
 		}
 		if b := s.Blocks[s.warmUp():]; len(b) >= 2*settledBlocks {
-			pace = math.Max(pace, math.Expm1(math.Abs(math.Log(median(b[:len(b)/2])/median(b[len(b)/2:])))))
+			pace = math.Max(pace, math.Expm1(math.Abs(math.Log(stat.Median(b[:len(b)/2])/stat.Median(b[len(b)/2:])))))
 		}
 	}
 	if len(f.Speeds) > 1 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/observe"
@@ -135,7 +136,7 @@ func (s *checkpointTracker) saveInterval() time.Duration {
 	for i := 1; i < len(s.times); i++ {
 		gaps = append(gaps, (s.times[i] - s.times[i-1]).Seconds())
 	}
-	return time.Duration(median(gaps) * float64(time.Second))
+	return time.Duration(stat.Median(gaps) * float64(time.Second))
 }
 
 // nextSave returns the elapsed time at which the next checkpoint is expected; ok is false without an estimate.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/sla"
@@ -106,7 +107,7 @@ func (r *run) checkAgent(ctx context.Context) {
 	}
 	measured := math.NaN()
 	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
-		measured = median(seg.Blocks)
+		measured = stat.Median(seg.Blocks)
 	}
 	trigger := r.critics.evidence.look(measured, r.verdicts)
 	planner, ok := r.planner().(plan.MORL)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
@@ -250,7 +251,7 @@ func (r *run) paceAt(o Site, a resources.Allocation, p *siteProbe) plan.Elsewher
 		e.Wait = max(e.Wait, r.Clock.Now().Sub(p.Submitted).Seconds())
 	}
 	if p.Outcome == probeMeasured {
-		e.Seconds, e.Spread = median(p.paces()), max(p.Spread, leastSpread)
+		e.Seconds, e.Spread = stat.Median(p.paces()), max(p.Spread, leastSpread)
 	}
 	return e
 }

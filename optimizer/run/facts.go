@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
@@ -236,7 +237,7 @@ func spread(v []float64) sla.Interval {
 	if len(v) == 0 {
 		return sla.Interval{}
 	}
-	m := median(v)
+	m := stat.Median(v)
 	lo, hi := slices.Min(v), slices.Max(v)
 	widen := 1 + 1/float64(len(v))
 	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}

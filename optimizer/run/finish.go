@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/monitor"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
@@ -345,7 +346,7 @@ func (r *run) recordSpot() {
 	spot := slices.ContainsFunc(s.Stretches, func(x journal.SpotStretch) bool { return x.Machine == capacity.Spot.String() })
 	if spot && r.Progress.Finished() && !math.IsNaN(unit) && len(startup) > 0 { // on demand throughout nothing was saved
 		price := r.Config.Spot.OnDemand.Rates.Times(r.Host.Nodes).Instance
-		s.AloneUSD = journal.Number((r.Progress.Done*unit + median(startup)) / 3600 * float64(price))
+		s.AloneUSD = journal.Number((r.Progress.Done*unit + stat.Median(startup)) / 3600 * float64(price))
 		s.SavingPct = 100 * (1 - journal.Number(r.spent())/s.AloneUSD)
 	}
 	if r.Market.AloneUSD > 0 {

@@ -3,9 +3,11 @@ package run
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/launch"
 )
 
@@ -111,13 +113,21 @@ func TestWarmUp(t *testing.T) {
 		}
 		want := 0
 		for k := 1; k+settledBlocks <= len(s.Blocks); k++ {
-			if s.Blocks[k-1] > warmUpFactor*median(s.Blocks[k:]) {
+			if slices.Min(s.Blocks[:k]) > warmUpFactor*stat.Median(s.Blocks[k:]) {
 				want = k
 			}
 		}
 		if got := s.warmUp(); got != want {
 			t.Fatalf("%v: %d blocks, want %d", s.Blocks, got, want)
 		}
+	}
+}
+
+// TestPausesAreNotWarmUp: the evaluation after every eighth block of a training counts in its pace.
+func TestPausesAreNotWarmUp(t *testing.T) {
+	s := Segment{Blocks: []float64{9, 3, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1}}
+	if got := s.warmUp(); got != 2 {
+		t.Errorf("%d blocks of warm-up, want 2", got)
 	}
 }
 

@@ -375,7 +375,7 @@ func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
 	p.Earlier, p.Each, p.againAt = 0, 0, 0
 	for _, s := range p.Segments {
-		s.Blocks, s.Units, s.Timed, s.StartDone, s.Reached = nil, 0, 0, 0, 0
+		s.Blocks, s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = nil, 0, 0, 0, 0, 0
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/internal/wording"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
@@ -220,7 +221,7 @@ func (r *run) snapshot() plan.Snapshot {
 		if seg := r.Progress.Current(); seg != nil {
 			s.GPUUtil, s.CPUUtil = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
 			if len(seg.Blocks) > 0 && r.Progress.UnitSamples > 0 {
-				s.Throughput = r.Progress.UnitSamples / median(seg.Blocks)
+				s.Throughput = r.Progress.UnitSamples / stat.Median(seg.Blocks)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
@@ -207,7 +208,7 @@ func (r *run) beginPower() {
 		r.refusePower("the devices report no energy")
 		return
 	}
-	unit := median(seg.Blocks[seg.warmUp():])
+	unit := stat.Median(seg.Blocks[seg.warmUp():])
 	n := powerMost
 	if rest, known := r.Progress.Remaining(); known {
 		each := math.Max(powerWindow.Seconds(), powerUnits*unit) + powerSettle.Seconds()
@@ -307,7 +308,7 @@ func measuredPower(s *Segment, unit string, steps bool) (journal.PowerSample, bo
 	if len(s.timed()) < powerUnits {
 		return journal.PowerSample{}, false
 	}
-	return journal.PowerSample{Unit: unit, SecondsPerUnit: median(s.timed())}, true
+	return journal.PowerSample{Unit: unit, SecondsPerUnit: stat.Median(s.timed())}, true
 }
 
 // choosePower selects among the measured limits, and sets the choice if it is a new one.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
@@ -57,7 +58,7 @@ func (s *Segment) onlyFirstUnit() bool { return len(s.Blocks) == 1 && s.FirstRow
 
 // quickens reports whether the newest block is faster than the steady pace by more than warmUpFactor.
 func (s *Segment) quickens() bool {
-	return len(s.Blocks) > 0 && median(s.Blocks[s.warmUp():]) > warmUpFactor*s.Blocks[len(s.Blocks)-1]
+	return len(s.Blocks) > 0 && stat.Median(s.Blocks[s.warmUp():]) > warmUpFactor*s.Blocks[len(s.Blocks)-1]
 }
 
 // unsettled reports whether all that this run has measured may be slow first units.
@@ -126,7 +127,7 @@ func (r *run) closeProbe(seg *Segment) {
 	r.rec.Probes = append(r.rec.Probes, p)
 	r.noteDisturbance(seg)
 	if len(seg.Blocks) > 0 {
-		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(seg.PeakGiB)))
+		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(stat.Median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(seg.PeakGiB)))
 	}
 }
 
@@ -150,7 +151,7 @@ func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 	}
 	if len(s.Blocks) > 0 {
 		per, unit := r.Progress.throughputUnit()
-		p.Throughput, p.ThroughputUnit = journal.Number(per/median(s.Blocks)), unit
+		p.Throughput, p.ThroughputUnit = journal.Number(per/stat.Median(s.Blocks)), unit
 	}
 	return p
 }
@@ -380,7 +381,7 @@ func (r *run) takeResult(p *siteProbe, result ProbeResult) {
 		p.Outcome = fmt.Sprintf("it measured %ss, the job is measured by %ss", cmp.Or(result.Unit, "other unit"), cmp.Or(r.Progress.Unit, "unknown unit"))
 	default:
 		p.Outcome, p.Unit, p.UnitSeconds = probeMeasured, result.Unit, result.UnitSeconds
-		r.event(Info, "measured %s beside the job, at %s: %s", where, p.Allocation, perUnit(median(p.paces()), p.Unit))
+		r.event(Info, "measured %s beside the job, at %s: %s", where, p.Allocation, perUnit(stat.Median(p.paces()), p.Unit))
 		return
 	}
 	r.event(Warning, "%s is not measured: %s", where, p.Outcome)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
@@ -16,6 +17,9 @@ import (
 // minBlock is the shortest time that forms one observation: shorter units of work are grouped, because the resolution
 // of polling is coarser.
 const minBlock = 400 * time.Millisecond
+
+// longBlock is the time after which a block of steps ends although an earlier one contains more work.
+const longBlock = 10 * minBlock
 
 // longUnit is the length at and above which one unit of work, warm-up included, suffices as a measurement.
 const longUnit = plan.LongUnit
@@ -36,18 +40,19 @@ type Segment struct {
 	FirstRowAt  time.Duration        `json:"first_row_at"`         // 0 until the first row
 	FirstDone   float64              `json:"first_done,omitempty"` // progress at the first row
 	LastRowAt   time.Duration        `json:"last_row_at"`
-	RestartFrom time.Duration        `json:"restart_from"`      // request to the previous job to exit; 0 for a first launch
-	EndedAt     time.Duration        `json:"ended_at"`          // 0 while the segment is open
-	Launch      bool                 `json:"launch"`            // false if it began with a live change
-	LiveCut     bool                 `json:"live_cut"`          // on fewer CPUs than its processes were launched with
-	Blocks      []float64            `json:"blocks"`            // seconds per unit, one value per timed block
-	Stated      []float64            `json:"stated"`            // seconds of the first units as stated by the log, for a segment too short to be timed
-	Left        []float64            `json:"left,omitempty"`    // blocks on a kind of node or at a power limit that the run has left: they count for the overheads only
-	Units       float64              `json:"units"`             // units of work between the first and the last row
-	Timed       float64              `json:"timed_s"`           // seconds between them
-	Counted     countedSteps         `json:"counted"`           // work counted by the observer
-	StartDone   float64              `json:"start_done"`        // progress at the beginning
-	Reached     float64              `json:"reached,omitempty"` // of its last row, which may repeat earlier work
+	RestartFrom time.Duration        `json:"restart_from"`          // request to the previous job to exit; 0 for a first launch
+	EndedAt     time.Duration        `json:"ended_at"`              // 0 while the segment is open
+	Launch      bool                 `json:"launch"`                // false if it began with a live change
+	LiveCut     bool                 `json:"live_cut"`              // on fewer CPUs than its processes were launched with
+	Blocks      []float64            `json:"blocks"`                // seconds per unit, one value per timed block
+	Stated      []float64            `json:"stated"`                // seconds of the first units as stated by the log, for a segment too short to be timed
+	Left        []float64            `json:"left,omitempty"`        // blocks on a kind of node or at a power limit that the run has left: they count for the overheads only
+	BlockUnits  float64              `json:"block_units,omitempty"` // largest number of units of a timed block
+	Units       float64              `json:"units"`                 // units of work between the first and the last row
+	Timed       float64              `json:"timed_s"`               // seconds between them
+	Counted     countedSteps         `json:"counted"`               // work counted by the observer
+	StartDone   float64              `json:"start_done"`            // progress at the beginning
+	Reached     float64              `json:"reached,omitempty"`     // of its last row, which may repeat earlier work
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
 	CPUSum      float64              `json:"cpu_sum"`  // sum of utilization samples of the allocated CPUs, %
@@ -93,18 +98,22 @@ const (
 	warmUpFactor  = 1.5 // ratio of a warm-up block to the median of the later blocks
 )
 
-// warmUp returns the number of leading blocks slower than the steady pace: compilation, caches being filled,
-// first-epoch effects. It is 0 until settledBlocks steady ones follow.
-func (s *Segment) warmUp() int {
-	later := make([]float64, 0, len(s.Blocks)) // ascending
-	for k, b := range slices.Backward(s.Blocks) {
-		if len(later) >= settledBlocks && b > warmUpFactor*middle(later) {
-			return k + 1
-		}
-		i, _ := slices.BinarySearch(later, b)
-		later = slices.Insert(later, i, b)
+// warmUp returns the number of leading blocks that are all slower than the steady pace: compilation, caches being filled,
+// first-epoch effects. A slow block after a fast one is a pause or an uneven pace. It is 0 until settledBlocks blocks follow.
+func (s *Segment) warmUp() (n int) {
+	if len(s.Blocks) == 0 {
+		return 0
 	}
-	return 0
+	least, all := math.Inf(1), slices.Min(s.Blocks)
+	for k, b := range s.Blocks[:max(0, len(s.Blocks)-settledBlocks)] {
+		if least = min(least, b); least <= warmUpFactor*all {
+			break
+		}
+		if least > warmUpFactor*stat.Median(s.Blocks[k+1:]) {
+			n = k + 1
+		}
+	}
+	return n
 }
 
 // settled reports whether the pace can be projected: enough steady blocks, of which the newest are not faster than
@@ -114,8 +123,8 @@ func (s *Segment) settled() bool {
 	if len(steady) < settledBlocks {
 		return false
 	}
-	newest := median(steady[len(steady)-settledBlocks:])
-	return median(steady) <= warmUpFactor*newest
+	newest := stat.Median(steady[len(steady)-settledBlocks:])
+	return stat.Median(steady) <= warmUpFactor*newest
 }
 
 // Progress derives from log rows the units of work done and their times. It is a pure state machine: time is passed
@@ -209,9 +218,9 @@ func (p *Progress) End(at time.Duration) {
 	if s := p.Current(); s != nil && s.EndedAt == 0 {
 		s.EndedAt = at
 		if n := len(s.Stated) - 1; len(s.timed()) == 0 && n >= settledBlocks { // the first unit contains the warm-up
-			s.addBlock(median(s.Stated[1:]))
+			s.addBlock(stat.Median(s.Stated[1:]))
 			if s.Timed == 0 {
-				s.Units, s.Timed = float64(n), median(s.Stated[1:])*float64(n)
+				s.Units, s.Timed = float64(n), stat.Median(s.Stated[1:])*float64(n)
 			}
 		}
 	}
@@ -431,6 +440,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	case p.blockEnds(at, done):
 		took, of := at-p.markAt, done-p.markDone
 		seg.addBlock(took.Seconds() / of)
+		seg.BlockUnits = max(seg.BlockUnits, of)
 		p.mark(at, done)
 		p.blockTook, p.blockOf = took, of
 	}
@@ -480,7 +490,8 @@ const sameRead = 20 * time.Millisecond
 // occurs once per epoch: validation, a checkpoint, the restart of the loader.
 const partBlock = 10 * time.Second
 
-// blockEnds reports whether the work since the mark forms one observation.
+// blockEnds reports whether the work since the mark forms one observation. Blocks of steps contain equal work: the mean
+// pace of blocks of equal time would give the slow stretches of an uneven pace too much weight.
 func (p *Progress) blockEnds(at time.Duration, done float64) bool {
 	took := at - p.markAt
 	switch {
@@ -489,7 +500,7 @@ func (p *Progress) blockEnds(at time.Duration, done float64) bool {
 	case p.Unit == "epoch":
 		return math.Floor(done) > math.Floor(p.markDone) || took >= partBlock
 	}
-	return true
+	return took >= longBlock || done-p.markDone >= p.Current().BlockUnits
 }
 
 func (p *Progress) mark(at time.Duration, done float64) {
@@ -540,7 +551,7 @@ func (p *Progress) pace() measuredPace {
 		return out
 	}
 	steady := s.Blocks[s.warmUp():]
-	out.UnitSeconds, out.Blocks, out.Settled, out.Partner = median(steady), len(steady), s.settled(), s.Partner
+	out.UnitSeconds, out.Blocks, out.Settled, out.Partner = stat.Median(steady), len(steady), s.settled(), s.Partner
 	for i := len(p.Segments) - 1; i > 0 && !s.Launch && s.Allocation.Same(p.Segments[i-1].Allocation); i-- {
 		s = p.Segments[i-1] // the same launch with another partner
 	}

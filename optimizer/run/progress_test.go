@@ -471,6 +471,33 @@ func TestProgressMergesBlocks(t *testing.T) {
 	}
 }
 
+// TestProgressOfAnUnevenPace: stretches of 100 and of 5 steps/s, as of threads that wait for each other on a busy machine,
+// count by their work.
+func TestProgressOfAnUnevenPace(t *testing.T) {
+	var p Progress
+	s := begin(&p, 0)
+	now, n := 1.0, 0.0
+	for now < 120 {
+		gap := 0.01
+		if int(now/2)%2 == 0 {
+			gap = 0.2
+		}
+		now, n = now+gap, n+1
+		p.Add(stepRow(n, 0), at(now))
+	}
+	o, _ := s.Observation(0)
+	sum := 0.0
+	for _, u := range o.UnitSeconds {
+		sum += u / float64(len(o.UnitSeconds))
+	}
+	if want := s.Timed / s.Units; sum > 1.25*want || sum < want/1.25 {
+		t.Errorf("mean of the blocks %.4f s per step, want about %.4f, the time by the steps", sum, want)
+	}
+	if len(o.UnitSeconds) < 60 {
+		t.Errorf("%d blocks in two minutes", len(o.UnitSeconds))
+	}
+}
+
 // TestProgressSurvivesTheAgent: progress restored from the state file continues without a jump or a spurious block.
 func TestProgressSurvivesTheAgent(t *testing.T) {
 	var before, p Progress
@@ -502,21 +529,6 @@ func TestProgressRowsBeforeALaunch(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	p.End(at(2)) // no segment to end
-}
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		v    []float64
-		want float64
-	}{{[]float64{3}, 3}, {[]float64{3, 1}, 2}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
-		before := slices.Clone(c.v)
-		if got := median(c.v); got != c.want || !slices.Equal(before, c.v) {
-			t.Errorf("median of %v is %g, want %g; after it %v", before, got, c.want, c.v)
-		}
-	}
-	if !math.IsNaN(median(nil)) {
-		t.Error("the median of nothing is a number")
-	}
 }
 
 // A log with epochs but without their total is counted in steps as soon as it contains steps with a total.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
@@ -144,37 +145,10 @@ func mean(sum float64, n int) float64 {
 	return sum / float64(n)
 }
 
-// median returns the median of v, NaN if v is empty.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	return middle(slices.Sorted(slices.Values(v)))
-}
-
-// middle returns the median of an ascending slice that is not empty.
-func middle(v []float64) float64 {
-	n := len(v)
-	return (v[(n-1)/2] + v[n/2]) / 2
-}
-
 // interval returns the interval of draws, which it sorts.
 func interval(draws []float64) sla.Interval {
 	slices.Sort(draws)
-	return sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
-}
-
-// quantile returns the q-quantile of an ascending slice, interpolated linearly; NaN if v is empty.
-func quantile(v []float64, q float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	x := q * float64(len(v)-1)
-	i := int(x)
-	if i+1 >= len(v) {
-		return v[len(v)-1]
-	}
-	return v[i] + (x-float64(i))*(v[i+1]-v[i])
+	return sla.Interval{P5: stat.Quantile(draws, .05), P50: stat.Quantile(draws, .5), P95: stat.Quantile(draws, .95)}
 }
 
 // forecastWithin limits the time for a forecast before a launch.
@@ -312,12 +286,12 @@ func (p *Progress) RestartSeconds() []float64 {
 			continue
 		}
 		from := max(s.RestartFrom, before.LastRowAt)
-		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.timed()))
+		part := math.Min(1, (from-before.LastRowAt).Seconds()/stat.Median(before.timed()))
 		units := 1.0
 		if !whole(s.FirstDone) || !whole(before.Reached) {
 			units = math.Max(0, s.FirstDone-before.Reached)
 		}
-		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*median(s.timed())))
+		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*stat.Median(s.timed())))
 	}
 	return out
 }
@@ -348,7 +322,7 @@ func (p *Progress) StartupSeconds() []float64 {
 	var out []float64
 	for _, s := range p.Segments {
 		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.timed()) > 0 {
-			out = append(out, s.startup(median(s.timed())))
+			out = append(out, s.startup(stat.Median(s.timed())))
 		}
 	}
 	return out

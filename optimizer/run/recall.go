@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/internal/wording"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
@@ -364,7 +365,7 @@ func (p *Progress) measuredPaces() []pace {
 	var out []pace
 	for _, s := range p.Segments {
 		if len(s.Blocks) > 0 && p.MeasuredEnough(s) {
-			out = append(out, pace{s.Allocation, median(s.Blocks[s.warmUp():])})
+			out = append(out, pace{s.Allocation, stat.Median(s.Blocks[s.warmUp():])})
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/capacity"
@@ -318,9 +319,9 @@ func (r *run) changeover() float64 {
 	case r.Config.Spot.ChangeoverS > 0:
 		worst = r.Config.Spot.ChangeoverS
 	case len(r.RestartS) > 0:
-		worst = median(r.RestartS)
+		worst = stat.Median(r.RestartS)
 	case len(r.StartupS) > 0:
-		worst = median(r.StartupS)
+		worst = stat.Median(r.StartupS)
 	}
 	return worst + r.Config.Interval.Seconds()
 }
@@ -329,8 +330,8 @@ func (r *run) changeover() float64 {
 func (r *run) measuredChangeover() float64 {
 	worst := math.NaN()
 	for _, list := range [][]float64{r.Progress.RestartSeconds(), r.Progress.StartupSeconds()} {
-		if len(list) > 0 && !(median(list) < worst) {
-			worst = median(list)
+		if len(list) > 0 && !(stat.Median(list) < worst) {
+			worst = stat.Median(list)
 		}
 	}
 	return worst

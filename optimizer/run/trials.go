@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/observe"
 	"trainopt/optimizer/plan"
@@ -153,7 +154,7 @@ func (r *run) watchThreads() {
 	if seg.Launch || len(seg.Blocks) < settledBlocks || len(before.Blocks) == 0 {
 		return
 	}
-	was, is := median(before.Blocks[before.warmUp():]), median(seg.Blocks)
+	was, is := stat.Median(before.Blocks[before.warmUp():]), stat.Median(seg.Blocks)
 	if is <= 1.1*was {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/report/page"
 )
 
@@ -130,23 +131,10 @@ func (r *Result) summarise() {
 	}
 	r.MeanJCTS = Number(sum / float64(len(jcts)))
 	slices.Sort(jcts)
-	r.P50JCTS, r.P99JCTS = Number(percentile(jcts, 0.5)), Number(percentile(jcts, 0.99))
+	r.P50JCTS, r.P99JCTS = Number(stat.Quantile(jcts, 0.5)), Number(stat.Quantile(jcts, 0.99))
 	if r.Jobs == nil {
 		r.Jobs = []jobResult{}
 	}
-}
-
-// percentile interpolates linearly between the two nearest of the sorted values; NaN without values.
-func percentile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	at := p * float64(len(sorted)-1)
-	i := int(at)
-	if i == len(sorted)-1 {
-		return sorted[i]
-	}
-	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
 // finishTimeFairness returns, in the order of r.Jobs, the completion time of each job divided by that of the same job
