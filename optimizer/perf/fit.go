@@ -239,7 +239,8 @@ func (p *posterior) reweigh(z []float64) bool {
 		}
 		loo := weighted / precision                      // residual given the others
 		spare := 1/precision - p.errorVariance(i, delta) // variance of the leave-one-out prediction
-		r2 := loo * loo / (max(spare, 0) + p.noise*p.noise/p.stretches[i].n + delta*delta)
+		s := p.stretches[i]
+		r2 := loo * loo / (max(spare, 0) + p.noise*p.noise/s.n + s.doubt*s.doubt + delta*delta)
 		trust[i] = min(1, (outlierFreedom+1)/(outlierFreedom+r2))
 	}
 	for i := range n {

@@ -148,6 +148,20 @@ func TestOutliersDoNotRuinTheFit(t *testing.T) {
 	}
 }
 
+// TestFirstPauses: after one or two pauses it is unknown whether they recur, and the interval holds both means.
+func TestFirstPauses(t *testing.T) {
+	for pauses := 1; pauses <= 2; pauses++ {
+		o := repeated(cpus(4), 1, 30)
+		for i := range pauses {
+			o.UnitSeconds[10*(i+1)] = 6
+		}
+		got := mustFit(t, []Observation{o}, FitOptions{}).UnitSeconds(cpus(4))
+		if all := 1 + 5*float64(pauses)/30; !holds(got, 1) || !holds(got, all) {
+			t.Errorf("%d pauses: %v, want an interval that holds 1 s without and %.3g s with them", pauses, got, all)
+		}
+	}
+}
+
 func TestRecalledObservationsWeighLess(t *testing.T) {
 	old := repeated(cpus(8), 3, 20)
 	old.Recalled = true

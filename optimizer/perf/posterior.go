@@ -143,7 +143,7 @@ func (p *posterior) unpack(z []float64) (tau, delta float64) {
 // errorVariance returns the variance of segment i around the curve and its discrepancy.
 func (p *posterior) errorVariance(i int, delta float64) float64 {
 	s := p.stretches[i]
-	v := delta*delta/s.trust + p.noise*p.noise/s.n
+	v := delta*delta/s.trust + p.noise*p.noise/s.n + s.doubt*s.doubt
 	if s.blocks.n > 0 { // half of the drift is assumed to average out over a long segment
 		v -= delta * delta / s.trust * (1 - 1/s.blocks.n) / 2
 	}

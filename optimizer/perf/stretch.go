@@ -2,6 +2,7 @@ package perf
 
 import (
 	"math"
+	"slices"
 
 	"trainopt/internal/stat"
 	"trainopt/resources"
@@ -12,6 +13,7 @@ type segment struct {
 	at       resources.Allocation
 	logMean  float64 // log of the robust mean seconds per reference unit
 	n        float64 // number of units, reduced for autocorrelation
+	doubt    float64 // sd of logMean because it is unknown whether the pauses seen will recur
 	samples  float64 // samples in a unit, 0 when unknown
 	recalled bool
 	inferred bool
@@ -76,11 +78,11 @@ func summarise(obs []Observation) (out []segment, noise float64) {
 		if len(units) == 0 || o.Allocation.CPUs < 0 || o.Allocation.GPUs < 0 {
 			continue
 		}
-		mean := robustMean(units)
+		mean, doubt := robustMean(units)
 		n := effectiveCount(units)
 		effects, offset := loadings(o)
 		out = append(out, segment{
-			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, effects: effects,
+			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, doubt: doubt, effects: effects,
 			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, inferred: o.Inferred, trust: 1, blocks: blocksOf(units),
 		})
 		if k := float64(len(units)); k > 1 {
@@ -122,18 +124,20 @@ func positiveOr0(v float64) float64 {
 }
 
 // An episode is a run of units more than outlierCut robust standard deviations from the median. Up to
-// isolatedEpisodes per segment are treated as accidents and clipped; more are normal behaviour of the job.
+// isolatedEpisodes per segment may be accidents or the first of a series; more are normal behaviour of the job.
 const (
 	outlierCut       = 4
 	isolatedEpisodes = 2
+	pauseFactor      = 1.5 // ratio of a unit with a pause to the median
 )
 
-// robustMean returns the mean seconds per unit of a segment. A single pause or disturbance is clipped; recurring
-// pauses count in full, as they will in the long run. O(n log n).
-func robustMean(units []float64) float64 {
+// robustMean returns the mean seconds per unit of a segment. Recurring pauses count in full, as they will in the long
+// run. One or two are as likely an accident, to be clipped, as the first evaluations of a training: the mean is then
+// between both, and doubt is the sd of its logarithm. O(n log n).
+func robustMean(units []float64) (mean, doubt float64) {
 	centre := stat.Median(units)
 	if len(units) < 3 {
-		return centre
+		return centre, 0
 	}
 	dev := make([]float64, len(units))
 	for i, u := range units {
@@ -141,7 +145,7 @@ func robustMean(units []float64) float64 {
 	}
 	cut := outlierCut * max(1.4826*stat.Median(dev), 0.01*centre)
 	episodes, inside := 0, true
-	var plain, clipped float64
+	clipped := 0.0
 	for i, u := range units {
 		if odd := dev[i] > cut; odd && inside {
 			episodes++
@@ -149,13 +153,16 @@ func robustMean(units []float64) float64 {
 		} else if !odd {
 			inside = true
 		}
-		plain += u
-		clipped += min(max(u, centre-cut/2), centre+cut/2)
+		clipped += min(max(u, centre-cut/2), centre+cut/2) / float64(len(units))
 	}
-	if episodes > isolatedEpisodes {
-		return plain / float64(len(units))
+	plain := stat.Mean(units)
+	switch {
+	case episodes > isolatedEpisodes:
+		return plain, 0
+	case slices.Max(units[1:]) <= pauseFactor*centre: // a slow first unit is a rest of the warm-up
+		return clipped, 0
 	}
-	return clipped / float64(len(units))
+	return math.Sqrt(plain * clipped), math.Abs(math.Log(plain/clipped)) / 2
 }
 
 // effectiveCount returns the number of units reduced for lag-one autocorrelation, n(1-ρ)/(1+ρ), for segments of at

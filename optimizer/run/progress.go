@@ -116,15 +116,15 @@ func (s *Segment) warmUp() (n int) {
 	return n
 }
 
-// settled reports whether the pace can be projected: enough steady blocks, of which the newest are not faster than
-// the median by more than warmUpFactor.
+// settled reports whether the pace can be projected: enough steady blocks, of which the first is not slower, nor the newest
+// faster, than the median by more than warmUpFactor.
 func (s *Segment) settled() bool {
 	steady := s.Blocks[s.warmUp():]
 	if len(steady) < settledBlocks {
 		return false
 	}
-	newest := stat.Median(steady[len(steady)-settledBlocks:])
-	return stat.Median(steady) <= warmUpFactor*newest
+	middle, newest := stat.Median(steady), stat.Median(steady[len(steady)-settledBlocks:])
+	return steady[0] <= warmUpFactor*middle && middle <= warmUpFactor*newest
 }
 
 // Progress derives from log rows the units of work done and their times. It is a pure state machine: time is passed
