@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,7 +65,7 @@ func (s *server) begin(l *live, adopt bool) {
 	if place.Site != nil {
 		agent.Site = place.Site
 	}
-	life := life{dir: filepath.Join(journal.RunsDir(s.StateDir), l.Run), adopt: adopt, moved: l.last != l.Device}
+	life := life{dir: filepath.Join(journal.RunsDir(s.StateDir), l.Run), adopt: adopt, moved: l.last != l.Device, stop: l.panics >= mostPanics}
 	l.last = l.Device
 	agent.View = &view{server: s, job: l.ID, stretch: l.Stretch, dir: jobDir(s.StateDir, l.ID)}
 	l.interrupts = make(chan os.Signal, 8)
@@ -72,6 +74,21 @@ func (s *server) begin(l *live, adopt bool) {
 		s.results <- result{id, stretch, life.run(agent, cfg, interrupts)}
 	}()
 }
+
+// adopt begins the agent of a life whose last agent has died.
+func (s *server) adopt(l *live) {
+	s.begin(l, true)
+	if l.State == Stopping {
+		l.interrupts <- run.Preempt
+	}
+}
+
+// errPanicked reports an agent that has panicked, which must not stop the other jobs. Its job runs on, and another agent
+// takes over, as after the death of a server.
+var errPanicked = errors.New("its agent panicked")
+
+// mostPanics is the number of panics after which the last agent of a job stops it.
+const mostPanics = 3
 
 // holdOf returns the directory of the allocations of an engine in which the jobs on the devices of a job run.
 func (s *server) holdOf(l *live) string {
@@ -84,27 +101,36 @@ type life struct {
 	dir   string // of the run
 	adopt bool   // its job may still run
 	moved bool   // the run was on another type of device before, or that is unknown
+	stop  bool   // its agents panic
 }
 
 // run runs the stretch until its end.
-func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) run.Result {
+func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) (res run.Result) {
 	dir := f.dir
-	if !journal.HasState(dir) {
-		if _, err := os.Stat(dir); err == nil { // its agent died before it had saved anything: no job was started
-			if err := os.Rename(dir, dir+"-unused"); err != nil {
-				return run.Result{Code: run.CodeOurs, Err: err}
-			}
+	defer func() {
+		if x := recover(); x != nil {
+			agent.View.Event(run.Problem, fmt.Sprintf("%v: %v\n%s", errPanicked, x, debug.Stack()))
+			res = run.Result{Dir: dir, Code: run.CodeOurs, Err: fmt.Errorf("%w: %v", errPanicked, x)}
+		}
+	}()
+	if f.stop {
+		_, err := agent.StopRun(context.Background(), dir, cfg.WithDefaults().Grace)
+		return run.Result{Dir: dir, Code: run.CodeOurs, Err: errors.Join(fmt.Errorf("%w %d times", errPanicked, mostPanics), err)}
+	}
+	if !journal.HasState(dir) { // it is written before the first job is started: its agent, if any, died before that
+		if err := journal.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return run.Result{Code: run.CodeOurs, Err: err}
 		}
 		return agent.Run(context.Background(), cfg, interrupts)
 	}
-	if rec, err := journal.ReadRecord(dir); f.adopt && err == nil && rec.State != journal.Running && rec.ExitCode != nil {
+	rec, err := journal.ReadRecord(dir)
+	ended := err == nil && rec.State != journal.Running
+	if f.adopt && ended && rec.ExitCode != nil {
 		return run.Result{Record: rec, Dir: dir, Code: run.Code(*rec.ExitCode)} // its agent completed it
 	}
 	change := run.Change{}
-	if f.moved && cfg.Engine != "" && cfg.Engine != "local" {
-		if rec, err := journal.ReadRecord(dir); err == nil && rec.State != journal.Running {
-			change.Engine, change.EngineArgs, change.BillingHour = cfg.Engine, cfg.EngineArgs, cfg.BillingHour
-		}
+	if f.moved && ended && cfg.Engine != "" && cfg.Engine != "local" {
+		change.Engine, change.EngineArgs, change.BillingHour = cfg.Engine, cfg.EngineArgs, cfg.BillingHour
 	}
 	return agent.Resume(context.Background(), dir, change, interrupts)
 }
@@ -261,6 +287,12 @@ func (s *server) takeResult(r result) {
 		return
 	}
 	s.takeStatuses()
+	if errors.Is(r.Err, errPanicked) && l.panics < mostPanics {
+		l.panics++
+		s.Message(fmt.Sprintf("job %d (%s): %v: another one takes over; agent.log of the job has the details", l.ID, l.Name, r.Err))
+		s.adopt(l)
+		return
+	}
 	now := s.now()
 	l.interrupts, l.Finish = nil, nil
 	reason := "exit"

@@ -112,6 +112,7 @@ type live struct {
 	until      guarded[time.Time]
 	exited     float64 // Unix seconds at which the present life has ended, if that was noticed late; 0: it was not
 	launches   int     // of its training; 0: unknown
+	panics     int     // of its agents
 	partner    guarded[string]
 	shared     bool        // another job has shared its devices in this life
 	held       time.Time   // start of this life, or its adoption
@@ -231,10 +232,7 @@ func (s *server) open() (err error) {
 			if exit := launch.LastExit(filepath.Join(journal.RunsDir(s.StateDir), j.Run)); exit.After(j.Since) {
 				s.record(s.now(), Event{Kind: EventAdopt, Job: j.ID, Stretch: j.Stretch, GPUs: len(j.Where), Exited: unix(exit)})
 			}
-			s.begin(l, true)
-			if j.State == Stopping {
-				l.interrupts <- run.Preempt
-			}
+			s.adopt(l)
 		}
 	}
 	s.admitNew()

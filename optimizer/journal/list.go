@@ -185,6 +185,7 @@ func Remove(dir string) error {
 	}
 	// Renamed first, so that an interrupted removal is not listed as a damaged run.
 	gone := filepath.Join(runs, ".removed-"+run.ID())
+	_ = os.RemoveAll(gone) // of an interrupted removal
 	if err := os.Rename(run.dir, gone); err != nil {
 		return fmt.Errorf("remove run: %w", err)
 	}

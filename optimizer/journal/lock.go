@@ -36,6 +36,11 @@ func (h *Holder) Alive() bool {
 	return err == nil && start == h.Start
 }
 
+// passing reports whether a lock that cannot be taken is about to have another holder, or none: the one that has just taken it
+// has not yet written its identity, or the last one was killed while it started a process, which has a copy of the descriptor
+// until it executes its program.
+func (h *Holder) passing() bool { return h == nil || h.BootID == resources.BootID() && !h.Alive() }
+
 // String describes the holder for an error message.
 func (h *Holder) String() string {
 	const form = "2006-01-02 15:04:05 MST"
@@ -67,9 +72,9 @@ func (e *LockedError) Error() string {
 // identifies that agent. The lock of a dead agent is taken over. unlock may be called more than once.
 //
 // The lock is an flock(2), which the kernel releases when its holder dies; on a file system without flock, the
-// holder's pid and start time decide. Some network file systems lock for each machine alone: if the last holder was on
-// another one and has not released the run, Lock waits for up to signOfLife whether the state of the run is still being
-// written.
+// holder's pid and start time decide. Lock waits up to signOfLife for a lock that is held for a dead agent. Some network
+// file systems lock for each machine alone: if the last holder was on another one and has not released the run, Lock waits
+// as long whether the state of the run is still being written.
 func (r *Run) Lock() (unlock func(), err error) {
 	path := r.Path(lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -77,11 +82,15 @@ func (r *Run) Lock() (unlock func(), err error) {
 		return nil, fmt.Errorf("lock run: %w", err)
 	}
 	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		defer f.Close()
-		return nil, &LockedError{Dir: r.dir, Holder: patientHolder(f)}
-	}
 	last := readHolder(f)
+	for end := time.Now().Add(signOfLife); errors.Is(err, unix.EWOULDBLOCK) && last.passing() && time.Now().Before(end); last = readHolder(f) {
+		time.Sleep(5 * time.Millisecond)
+		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		f.Close()
+		return nil, &LockedError{Dir: r.dir, Holder: last}
+	}
 	kernel := err == nil // the kernel holds the lock; the identity in the file is informative only
 	switch {
 	case kernel:
@@ -169,18 +178,6 @@ func flock(f *os.File, how int) error {
 func release(f *os.File) {
 	_ = flock(f, unix.LOCK_UN)
 	_ = f.Close()
-}
-
-// patientHolder reads the holder; it retries for up to 100 ms while an agent that has just taken the lock writes its
-// identity.
-func patientHolder(f *os.File) *Holder {
-	for range 20 {
-		if h := readHolder(f); h != nil {
-			return h
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return nil
 }
 
 // readHolder returns the identity in a lock file, nil if it contains none.

@@ -33,15 +33,55 @@ func hold(dir string) int {
 		fmt.Println("refused:", err)
 		return 3
 	}
+	if os.Getenv("JOURNAL_TEST_LEAVE") != "" {
+		if err := leaveCopies(dir); err != nil {
+			fmt.Println(err)
+			return 3
+		}
+	}
 	fmt.Println("held")
 	time.Sleep(time.Minute)
 	return 0
 }
 
+// leaveCopies starts a process that has the descriptors of the lock file until its standard input ends, as a child that has not
+// yet executed its program.
+func leaveCopies(dir string) error {
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, lockFile))
+	if err != nil {
+		return err
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	child := exec.Command("cat")
+	child.Stdin = os.Stdin
+	for _, e := range open {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err != nil || to != path {
+			continue
+		}
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
+		child.ExtraFiles = append(child.ExtraFiles, os.NewFile(uintptr(fd), path))
+	}
+	return child.Start()
+}
+
 func holder(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
+	return holderWith(t, dir, nil)
+}
+
+func holderWith(t *testing.T, dir string, stdin *os.File, environ ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "JOURNAL_TEST_HOLD="+dir)
+	cmd.Env = append(append(os.Environ(), "JOURNAL_TEST_HOLD="+dir), environ...)
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
@@ -241,5 +281,31 @@ func TestAgentOnAnotherMachine(t *testing.T) {
 	if unlock, err = r.Lock(); err != nil {
 		t.Fatal(err)
 	}
+	unlock()
+}
+
+// TestHolderKilledWhileAChildIsBeingStarted: the lock of an agent that was killed while it started a process is taken over as
+// soon as that process has executed its program.
+func TestHolderKilledWhileAChildIsBeingStarted(t *testing.T) {
+	usual := signOfLife
+	signOfLife = 2 * time.Minute
+	t.Cleanup(func() { signOfLife = usual })
+	r := onDisk(t)
+	in, end, err := os.Pipe()
+	must(t, err)
+	defer end.Close()
+	first := holderWith(t, r.Dir(), in, "JOURNAL_TEST_LEAVE=1")
+	must(t, in.Close())
+	must(t, first.Process.Kill())
+	_, _ = first.Process.Wait()
+	f, err := os.OpenFile(r.Path(lockFile), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Fatalf("the lock is free: %v", err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { end.Close() })
+	unlock, err := r.Lock()
+	must(t, err)
 	unlock()
 }

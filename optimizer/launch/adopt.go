@@ -50,8 +50,16 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	return j, nil
 }
 
-// Find implements Launcher.
-func (Local) Find(runDir string) (Handle, error) { return Find(runDir) }
+// Find implements Launcher. It waits for a job that is being started: its agent may have died meanwhile, and the keeper does
+// not depend on it.
+func (Local) Find(runDir string) (Handle, error) {
+	for end := time.Now().Add(answerWithin); ; time.Sleep(lockMoment / 20) {
+		held := Supervised(runDir)
+		if h, err := Find(runDir); err == nil || !held || time.Now().After(end) {
+			return h, err
+		}
+	}
+}
 
 // Find returns the handle of the job that was last started on this machine in a run directory, as recorded by its
 // keeper. The error is fs.ErrNotExist if no job was started there.

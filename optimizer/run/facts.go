@@ -104,16 +104,16 @@ var bootID = sync.OnceValue(resources.BootID)
 // save writes state at most once a second and run.json at most every five seconds; force writes both immediately.
 func (r *run) save(force bool) {
 	now := r.elapsed()
-	if force || now-r.lastSave >= time.Second {
-		r.lastSave = now
-		r.saveState()
-	}
-	if force || now-r.lastRecord >= 5*time.Second {
+	if force || now-r.lastRecord >= 5*time.Second { // before the state, from which an agent that needs both continues
 		r.lastRecord = now
 		r.refresh(false)
 		if err := r.dir.WriteRecord(r.rec); err != nil {
 			r.warnDiskOnce(err)
 		}
+	}
+	if force || now-r.lastSave >= time.Second {
+		r.lastSave = now
+		r.saveState()
 	}
 }
 

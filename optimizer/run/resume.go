@@ -78,6 +78,9 @@ func (r *run) reopen(dir string, change Change) (func(), error) {
 // file is written, a run that is done, has no checkpoint to resume from, or has used up its limits.
 func (r *run) restore(jd *journal.Run, change Change) error {
 	refuse := func(err error) error { return fmt.Errorf("resume %s: %w", jd.ID(), err) }
+	if !journal.HasState(jd.Dir()) {
+		return refuse(fmt.Errorf("its agent died before it had started anything: %w", ErrNotResumable))
+	}
 	note, err := jd.LoadState(&r.facts)
 	if err != nil {
 		return refuse(err)
@@ -288,9 +291,10 @@ func (r *run) recordLost(why string) {
 	}
 }
 
-// restartFromCheckpoint launches the job from its checkpoint.
+// restartFromCheckpoint launches the job from its checkpoint, or from the beginning if it was never started.
 func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
-	if _, ok := r.resumeFrom(); !ok && !r.Resumable {
+	fresh := r.unstarted()
+	if _, ok := r.resumeFrom(); !ok && !r.Resumable && !fresh {
 		why = cmp.Or(why, "its job has ended")
 		r.recordLost(why)
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), r.noCheckpoint(why))
@@ -310,6 +314,21 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	if r.rec.Plan != nil { // it was made for a run without interruption
 		r.rec.Plan.Prediction = nil
 	}
+	if fresh {
+		r.meter.Settle(r.Elapsed)
+		r.Ended = true // nothing ran during the outage
+		r.countWaiting()
+		r.Progress.Segments = nil
+		first, label := r.firstAllocation()
+		r.place(ctx, first, label, false)
+		return nil
+	}
 	r.relaunch(ctx)
 	return nil
+}
+
+// unstarted reports whether the run has never had a job: its agent died before it had started one.
+func (r *run) unstarted() bool {
+	s := r.Progress.Segments
+	return r.Handle == nil && !r.Ended && len(s) == 1 && s[0].StartedAt == 0
 }

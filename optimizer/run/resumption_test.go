@@ -128,3 +128,35 @@ func TestChecksResumption(t *testing.T) {
 		})
 	}
 }
+
+// TestResumeBeforeTheStart: a run whose agent died between the first save of its state and the start of its job begins with
+// another agent, although the training keeps no checkpoint.
+func TestResumeBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 3; {
+			a.work(3, 10)
+		}
+		return finished
+	})
+	s.cfg.Resume = "no"
+	early := ""
+	s.onStart = func(n int, c launch.Command) {
+		if n == 1 { // what the agent has written by now
+			early = filepath.Join(filepath.Dir(c.RunDir), "20260301-120000-train-abcdef")
+			if err := os.CopyFS(early, os.DirFS(c.RunDir)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	s.run()
+	s.clock.advance(time.Hour)
+	res := s.resume(early, Change{})
+	if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 3 || res.Record.Outcome.Restarts != 0 || float64(res.Record.Outcome.Seconds) > 60 {
+		t.Errorf("exit %d (%v), outcome %+v: want 3 epochs without a restart", res.Code, res.Err, res.Record.Outcome)
+	}
+	on := s.started()
+	if len(on) != 2 || on[1].setting("OPTIMIZER_RESUME") == "1" {
+		t.Errorf("%d starts, want a second one from the beginning", len(on))
+	}
+}

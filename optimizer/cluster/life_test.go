@@ -1,0 +1,254 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
+)
+
+// rehearsal is a launcher of pretended jobs.
+type rehearsal struct {
+	mu     sync.Mutex
+	starts map[string]int // by the name of the training
+	jobs   map[string]*rehearsed
+	// start and limit are called in each start and each change of a time limit, with the name of the training and the
+	// number of the call.
+	start, limit func(name string, n int)
+	// runsOn is true for a training that ends only once it is adopted, or stopped.
+	runsOn func(name string) bool
+}
+
+// rehearsed is a pretended job.
+type rehearsed struct {
+	*rehearsal
+	name, dir string
+	limits    int
+	stopped   bool
+	done      chan struct{}
+	end       func()
+}
+
+func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, error) {
+	name := strings.Split(filepath.Base(c.RunDir), "-")[2]
+	r.mu.Lock()
+	r.starts[name]++
+	n := r.starts[name]
+	r.mu.Unlock()
+	if r.start != nil {
+		r.start(name, n)
+	}
+	j := &rehearsed{rehearsal: r, name: name, dir: c.RunDir, done: make(chan struct{})}
+	j.end = sync.OnceFunc(func() { close(j.done) })
+	r.mu.Lock()
+	r.jobs[c.RunDir] = j
+	r.mu.Unlock()
+	if r.runsOn == nil || !r.runsOn(name) {
+		j.end()
+	}
+	return j, nil
+}
+
+func (r *rehearsal) Adopt(_ context.Context, h launch.Handle) (launch.Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs[h.RunDir], nil
+}
+
+func (r *rehearsal) Find(dir string) (launch.Handle, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j := r.jobs[dir]; j != nil {
+		return j.Handle(), nil
+	}
+	return launch.Handle{}, fs.ErrNotExist
+}
+
+func (j *rehearsed) Handle() launch.Handle {
+	return launch.Handle{RunDir: j.dir, PID: 1 << 30, KeeperStart: 1 << 38}
+}
+
+func (j *rehearsed) Enforced() []string { return nil }
+
+func (j *rehearsed) SetStopAfter(time.Duration) error {
+	j.mu.Lock()
+	j.limits++
+	n := j.limits
+	j.mu.Unlock()
+	if j.limit != nil {
+		j.limit(j.name, n)
+	}
+	if n > 1 {
+		j.end()
+	}
+	return nil
+}
+
+func (j *rehearsed) Checkpoint() error { return nil }
+
+func (j *rehearsed) Stop(context.Context, time.Duration) (launch.Exit, error) {
+	j.mu.Lock()
+	j.stopped = true
+	j.mu.Unlock()
+	j.end()
+	return j.Exit(), nil
+}
+
+func (j *rehearsed) Done() <-chan struct{} { return j.done }
+
+func (j *rehearsed) Exit() launch.Exit {
+	<-j.done
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.stopped {
+		return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", At: time.Now(), Ran: time.Second}
+	}
+	return launch.Exit{Reason: launch.Exited, At: time.Now(), Ran: time.Second}
+}
+
+func (j *rehearsed) Close() error { return nil }
+
+func (r *rehearsal) agent() run.Agent {
+	return run.Agent{Launcher: r, View: run.Quiet{}, Clock: run.SystemClock{}, Speed: func() float64 { return 1 }, Environ: []string{"PATH=" + os.Getenv("PATH")},
+		Discover: func(context.Context) (resources.Host, error) {
+			return resources.Host{CPUs: 2, CPUIDs: []int{0, 1}, Memory: 16}, nil
+		}}
+}
+
+func newRehearsal() *rehearsal {
+	return &rehearsal{starts: map[string]int{}, jobs: map[string]*rehearsed{}}
+}
+
+// training writes a script and returns the configuration of a run of it.
+func training(t *testing.T, dir, name string) run.Config {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name+".sh"), []byte("#!/bin/sh\nexit 1 # the test plays it\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return run.Config{Train: name + ".sh", Name: name, Dir: dir, StateDir: filepath.Join(dir, "state"), Resume: "no", Interval: 50 * time.Millisecond, Samples: -1, Planner: "static"}
+}
+
+// TestAgentPanics: a panic in the agent of a job stops neither the server nor other jobs. Another agent takes the job over,
+// which is started once; a job all of whose agents panic is stopped.
+func TestAgentPanics(t *testing.T) {
+	first := func(name string, n int) {
+		if name == "bad" && n == 1 {
+			panic("test")
+		}
+	}
+	for name, c := range map[string]struct {
+		start, limit func(string, int)
+		starts       int
+		state        State
+		stopped      bool
+	}{
+		"before the start": {start: first, starts: 2, state: Done},
+		"while it runs":    {limit: first, starts: 1, state: Done},
+		"always": {limit: func(name string, _ int) {
+			if name == "bad" {
+				panic("test")
+			}
+		}, starts: 1, state: Failed, stopped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := newRehearsal()
+			r.start, r.limit, r.runsOn = c.start, c.limit, func(name string) bool { return name == "bad" && c.limit != nil }
+			site, err := NewLocal(resources.Host{CPUs: 2, CPUIDs: []int{0, 1}, Memory: 16}, 2, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []int
+			for _, name := range []string{"bad", "good"} {
+				cfg := training(t, dir, name)
+				id, err := Submit(cfg.StateDir, Spec{Submitted: time.Now(), Min: 1, Max: 1, Config: cfg})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, id)
+			}
+			state := filepath.Join(dir, "state")
+			served := make(chan error, 1)
+			go func() {
+				served <- Serve(Config{StateDir: state, Site: site, Policy: "fifo", Round: time.Minute, Agent: r.agent(), Message: func(line string) { t.Log(line) }}, nil)
+			}()
+			ended := func() bool {
+				jobs, _, err := Jobs(state)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return jobs[0].State.Ended() && jobs[1].State.Ended()
+			}
+			for end := time.Now().Add(2 * time.Minute); !ended(); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the jobs do not end")
+				}
+			}
+			if err := errors.Join(Drain(state, false), <-served); err != nil {
+				t.Fatal(err)
+			}
+			bad, _, err := ReadJob(state, ids[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bad.State != c.state || r.starts["bad"] != c.starts || c.state == Failed && !strings.Contains(bad.Reason, "panicked") {
+				t.Errorf("the job is %s (%s) after %d starts, want %s after %d", bad.State, bad.Reason, r.starts["bad"], c.state, c.starts)
+			}
+			for _, j := range r.jobs {
+				if j.stopped != (j.name == "bad" && c.stopped) {
+					t.Errorf("%s: stopped %v", j.name, j.stopped)
+				}
+			}
+			if good, _, err := ReadJob(state, ids[1]); err != nil || good.State != Done {
+				t.Errorf("the other job is %s (%s), %v", good.State, good.Reason, err)
+			}
+			if log, err := os.ReadFile(filepath.Join(jobDir(state, ids[0]), "agent.log")); err != nil || !strings.Contains(string(log), "life_test.go") {
+				t.Errorf("agent.log without the stack: %v\n%s", err, log)
+			}
+		})
+	}
+}
+
+// TestServerDiesBeforeTheStart: whatever the agent of a run had written when its server was killed, the next one starts the
+// training that was not started before, also if that happens twice.
+func TestServerDiesBeforeTheStart(t *testing.T) {
+	for name, files := range map[string][]string{"nothing": nil, "a lock": {"lock"}, "the record": {"lock", "run.json"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := training(t, t.TempDir(), "early")
+			dir := filepath.Join(journal.RunsDir(cfg.StateDir), journal.NewRunID(time.Now(), "early"))
+			for n := 1; n <= 2; n++ { // the first one dies again, in its start
+				for _, file := range files {
+					if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, file), nil, 0o600)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r := newRehearsal()
+				agent := r.agent()
+				agent.Lease = &run.Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: filepath.Base(dir), Until: func() time.Time { return time.Time{} }, Submitted: time.Now()}
+				res := life{dir: dir, adopt: true}.run(agent, cfg, nil)
+				if res.Code != run.CodeDone || r.starts["early"] != 1 {
+					t.Fatalf("exit %d (%v) after %d starts, want %d after 1", res.Code, res.Err, r.starts["early"], run.CodeDone)
+				}
+				if err := os.Remove(filepath.Join(dir, "state")); err != nil {
+					t.Fatal(err)
+				}
+				_ = os.Remove(filepath.Join(dir, "state.prev"))
+			}
+			if others, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(others) != 1 {
+				t.Errorf("directories %v, %v: want the run alone", others, err)
+			}
+		})
+	}
+}
