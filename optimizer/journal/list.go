@@ -173,7 +173,7 @@ func Remove(dir string) error {
 	if link, err := os.Lstat(run.dir); err != nil || !link.IsDir() || filepath.Base(runs) != runsDir || checkID(run.ID()) != nil {
 		return fmt.Errorf("remove %s: not a run directory (want <state directory>/%s/<run id>)", run.dir, runsDir)
 	}
-	unlock, err := run.Lock()
+	unlock, err := run.LockFor("runs rm", 0)
 	if err != nil {
 		return fmt.Errorf("remove: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"trainopt/resources"
 )
 
-// Holder is the agent that holds a run directory, or held it last.
+// Holder is the agent, or a command, that holds a run directory, or held it last.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Start   uint64    `json:"start"` // clock ticks since boot, /proc/PID/stat field 22: distinguishes processes with the same pid
@@ -25,6 +25,8 @@ type Holder struct {
 	Host    string    `json:"host"`
 	Started time.Time `json:"started"` // start of that process
 	Since   time.Time `json:"since"`   // when it locked the run
+	// Command is the name of a command that holds the run for a moment, such as "runs rm"; empty for an agent.
+	Command string `json:"command,omitempty"`
 }
 
 // Alive reports whether that very process is alive on this machine.
@@ -45,6 +47,9 @@ func (h *Holder) passing() bool { return h == nil || h.BootID == resources.BootI
 func (h *Holder) String() string {
 	const form = "2006-01-02 15:04:05 MST"
 	s := fmt.Sprintf("process %d", h.PID)
+	if h.Command != "" {
+		s += " (" + h.Command + ")"
+	}
 	if !h.Started.IsZero() {
 		s += ", started " + h.Started.Format(form)
 	}
@@ -75,7 +80,20 @@ func (e *LockedError) Error() string {
 // holder's pid and start time decide. Lock waits up to signOfLife for a lock that is held for a dead agent. Some network
 // file systems lock for each machine alone: if the last holder was on another one and has not released the run, Lock waits
 // as long whether the state of the run is still being written.
-func (r *Run) Lock() (unlock func(), err error) {
+func (r *Run) Lock() (unlock func(), err error) { return r.lock("") }
+
+// LockFor is Lock for a command that is no agent. It waits for up to wait while another such command holds the run.
+func (r *Run) LockFor(command string, wait time.Duration) (unlock func(), err error) {
+	for end := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
+		unlock, err = r.lock(command)
+		held := (*LockedError)(nil)
+		if !errors.As(err, &held) || held.Holder != nil && held.Holder.Command == "" || !time.Now().Before(end) {
+			return unlock, err
+		}
+	}
+}
+
+func (r *Run) lock(command string) (unlock func(), err error) {
 	path := r.Path(lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -107,7 +125,7 @@ func (r *Run) Lock() (unlock func(), err error) {
 		release(f)
 		return nil, &LockedError{Dir: r.dir, Holder: last}
 	}
-	if err := writeHolder(f, self(time.Now())); err != nil && !kernel {
+	if err := writeHolder(f, self(time.Now(), command)); err != nil && !kernel {
 		f.Close()
 		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
 	}
@@ -159,7 +177,7 @@ func HolderOf(dir string) *Holder {
 		return nil
 	}
 	defer f.Close()
-	if h := readHolder(f); h.Alive() {
+	if h := readHolder(f); h.Alive() && h.Command == "" {
 		return h
 	}
 	return nil
@@ -209,8 +227,8 @@ func writeHolder(f *os.File, h Holder) error {
 }
 
 // self returns the identity of this process as a holder.
-func self(now time.Time) Holder {
-	h := Holder{PID: os.Getpid(), BootID: resources.BootID(), Since: now.Round(0)}
+func self(now time.Time, command string) Holder {
+	h := Holder{PID: os.Getpid(), BootID: resources.BootID(), Since: now.Round(0), Command: command}
 	h.Host, _ = os.Hostname()
 	h.Start, _ = startTicks(h.PID)
 	if up, err := os.ReadFile("/proc/uptime"); err == nil {

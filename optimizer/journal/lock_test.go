@@ -185,7 +185,7 @@ func TestUnlockWhileAChildIsBeingStarted(t *testing.T) {
 }
 
 func TestHolderIsNotAnotherProcessWithItsPID(t *testing.T) {
-	me := self(time.Now())
+	me := self(time.Now(), "")
 	cases := map[string]struct {
 		change func(*Holder)
 		alive  bool
@@ -229,7 +229,7 @@ func TestJunkInTheLockFile(t *testing.T) {
 
 func TestRemoveRefusesWhileTheJobLives(t *testing.T) {
 	r := onDisk(t)
-	me := self(time.Now())
+	me := self(time.Now(), "")
 	handle, err := json.Marshal(map[string]any{"schema": 1, "handle": map[string]any{"keeper_pid": me.PID, "keeper_start": me.Start, "pid": 1 << 30,
 		"start": 1, "boot_id": me.BootID}})
 	must(t, err)
@@ -251,7 +251,7 @@ func TestAgentOnAnotherMachine(t *testing.T) {
 	signOfLife = time.Second
 	t.Cleanup(func() { signOfLife = usual })
 	r := onDisk(t)
-	other := self(time.Now())
+	other := self(time.Now(), "")
 	other.Host, other.BootID = "login2.example", "another"
 	data, err := json.Marshal(other)
 	must(t, err)
@@ -308,4 +308,39 @@ func TestHolderKilledWhileAChildIsBeingStarted(t *testing.T) {
 	unlock, err := r.Lock()
 	must(t, err)
 	unlock()
+}
+
+// TestCommandIsNoAgent checks that a command that holds a run for a moment is not taken for its agent, and that another
+// command waits for it.
+func TestCommandIsNoAgent(t *testing.T) {
+	r := onDisk(t)
+	unlock, err := r.LockFor("runs stop", 0)
+	must(t, err)
+	if h := HolderOf(r.Dir()); h != nil {
+		t.Errorf("the agent is %v, want none", h)
+	}
+	var locked *LockedError
+	if _, err := r.Lock(); !errors.As(err, &locked) || !strings.Contains(err.Error(), "runs stop") {
+		t.Errorf("an agent locked it beside the command: %v", err)
+	}
+	if _, err := r.LockFor("runs rm", 0); !errors.As(err, &locked) {
+		t.Errorf("a command locked it beside the first: %v", err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		again, err := r.LockFor("runs rm", time.Minute)
+		if err == nil {
+			again()
+		}
+		second <- err
+	}()
+	unlock()
+	must(t, <-second)
+
+	unlock, err = r.Lock()
+	must(t, err)
+	defer unlock()
+	if _, err := r.LockFor("runs rm", time.Minute); !errors.As(err, &locked) || HolderOf(r.Dir()) == nil {
+		t.Errorf("a command locked it beside an agent: %v", err)
+	}
 }

@@ -43,11 +43,15 @@ func (r *Record) EndedBy() sla.Objective {
 //   - a comparison with the baseline is kept for a finished run only, and only if the allocations differ and both sides
 //     were measured in the run (Comparison.Basis states the reason);
 //   - a prediction is kept only if the total amount of work is known: otherwise it applied to one unit of work.
-//   - the time and money of restarts are known only if every restart was timed.
+//   - the time and money of restarts are removed if some count as nothing because they were not timed.
 //
 // It is idempotent.
 func (r *Record) Settle() {
-	if len(r.Overheads.RestartSeconds) < r.Outcome.Restarts {
+	timed := Number(0)
+	for _, v := range r.Overheads.RestartSeconds {
+		timed += v
+	}
+	if len(r.Overheads.RestartSeconds) < r.Outcome.Restarts && r.Outcome.OverheadSeconds <= timed {
 		r.Outcome.OverheadSeconds, r.Waste.Restarts = Unknown(), Unknown()
 	}
 	if r.State != Done {

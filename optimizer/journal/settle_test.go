@@ -120,7 +120,7 @@ func TestSettlePrediction(t *testing.T) {
 	}
 }
 
-// TestSettleRestarts: the time and money of restarts are unknown unless every restart was timed.
+// TestEndedEarly: a finished run may have done less than its total.
 func TestEndedEarly(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -147,21 +147,24 @@ func TestEndedEarly(t *testing.T) {
 	}
 }
 
+// TestSettleRestarts: the time and money of restarts are removed if a restart that was not timed counts as nothing.
 func TestSettleRestarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		restarts int
 		timed    []Number
+		overhead Number
 		known    bool
 	}{
-		"none":            {0, nil, true},
-		"timed":           {1, []Number{2}, true},
-		"not timed":       {1, nil, false},
-		"one of two only": {2, []Number{2}, false},
+		"none":            {0, nil, 0, true},
+		"timed":           {1, []Number{2}, 2, true},
+		"not timed":       {1, nil, 0, false},
+		"one of two only": {2, []Number{2}, 2, false},
+		"after a failure": {2, []Number{2}, 5, true},
 	} {
 		for _, state := range []State{Running, Done, Stopped} {
 			r := ended(state, "exited", cpuProbe(2))
 			r.Outcome.Restarts, r.Overheads.RestartSeconds = c.restarts, c.timed
-			r.Outcome.OverheadSeconds, r.Waste.Restarts = 0, 0
+			r.Outcome.OverheadSeconds, r.Waste.Restarts = c.overhead, c.overhead
 			r.Settle()
 			if r.Outcome.OverheadSeconds.Known() != c.known || r.Waste.Restarts.Known() != c.known {
 				t.Errorf("%s, %s: %v s, $%v; want known: %t", name, state, r.Outcome.OverheadSeconds, r.Waste.Restarts, c.known)

@@ -50,30 +50,29 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	return j, nil
 }
 
-// Find implements Launcher. It waits for a job that is being started: its agent may have died meanwhile, and the keeper does
-// not depend on it.
-func (Local) Find(runDir string) (Handle, error) {
-	for end := time.Now().Add(answerWithin); ; time.Sleep(lockMoment / 20) {
-		held := Supervised(runDir)
-		if h, err := Find(runDir); err == nil || !held || time.Now().After(end) {
-			return h, err
-		}
-	}
-}
+// Find implements Launcher.
+func (Local) Find(runDir string) (Handle, error) { return Find(runDir) }
 
 // Find returns the handle of the job that was last started on this machine in a run directory, as recorded by its
-// keeper. The error is fs.ErrNotExist if no job was started there.
+// keeper. If the agent died while it started a job, Find waits for that record. The error is fs.ErrNotExist if no job was
+// started there.
 func Find(runDir string) (Handle, error) {
-	var s started
-	err := readJSON(filepath.Join(runDir, startedFile), &s)
-	if err == nil {
-		return s.Handle, nil
+	for end := time.Now().Add(answerWithin); ; time.Sleep(lockMoment / 20) {
+		supervised := Supervised(runDir) // before the records, which are written earlier than the supervisor exits
+		var s started
+		var e ended
+		err := readJSON(filepath.Join(runDir, startedFile), &s)
+		h := s.Handle
+		if err != nil && readJSON(filepath.Join(runDir, exitFile), &e) == nil {
+			h, err = e.Handle, nil
+		}
+		h.RunDir = runDir // JSON holds no name that is not UTF-8
+		if err == nil {
+			return h, nil
+		} else if !supervised || time.Now().After(end) {
+			return Handle{}, fmt.Errorf("find the job of %s: %w", runDir, err)
+		}
 	}
-	var e ended
-	if readJSON(filepath.Join(runDir, exitFile), &e) == nil {
-		return e.Handle, nil
-	}
-	return Handle{}, fmt.Errorf("find the job of %s: %w", runDir, err)
 }
 
 // LastExit returns when a job of a run exited last, on this machine or in a stretch; zero if none has.

@@ -46,7 +46,7 @@ type job struct {
 
 	life   context.Context // cancelled by Close
 	cancel context.CancelFunc
-	left   sync.WaitGroup // the goroutine of watch
+	left   sync.WaitGroup // the goroutines of watch
 	done   chan struct{}
 	exit   Exit // written before done is closed
 
@@ -82,6 +82,7 @@ func newJob(h Handle, m jobFacts) *job {
 
 // watch follows the keeper, and then the standby that replaces it, until the exit is recorded.
 func (j *job) watch() {
+	j.left.Go(j.wake)
 	j.left.Go(func() {
 		if j.answer != nil {
 			defer j.answer.close(j.life, j.standby)
@@ -100,6 +101,18 @@ func (j *job) watch() {
 		}
 		j.watchOrphans()
 	})
+}
+
+// wake continues supervisors that were stopped by a signal when the main process of the job has ended, because only they
+// record the end.
+func (j *job) wake() {
+	if j.main.wait(j.life) != nil {
+		return // closed
+	}
+	for ; j.life.Err() == nil && !j.hasEnded(); time.Sleep(orphanTick) {
+		j.keeper.signal(unix.SIGCONT)
+		j.standby.signal(unix.SIGCONT)
+	}
 }
 
 // recorded returns the exit as recorded by the keeper: from the run directory or, where that is deleted or full, from

@@ -207,7 +207,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 		if words := keeperLogLine(dir); words != "" {
 			reason.Reason += ": " + words
 		}
-		if strings.Contains(reason.Reason, "failed to create new OS thread") {
+		if strings.Contains(reason.Reason, "failed to create new OS thread") || strings.Contains(reason.Reason, "pthread_create failed") {
 			reason.Errno = unix.EAGAIN
 			explainShortage(&reason)
 		}
@@ -222,6 +222,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 		k.reap()
 		return nil, because(reply.Failure)
 	}
+	reply.Started.Handle.RunDir = dir
 	j := newJob(reply.Started.Handle, jobFacts{grace: s.Grace, runID: string(s.RunID),
 		missing: reply.Started.Missing, began: reply.Started.At, want: want, enforce: enforce})
 	j.answer = k.answer

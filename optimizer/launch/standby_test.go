@@ -2,6 +2,8 @@ package launch
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,5 +183,87 @@ func TestRunDirectoryRemoved(t *testing.T) {
 				t.Errorf("exit = %+v, want exited with code 5", e)
 			}
 		})
+	}
+}
+
+// A keeper that was stopped by a signal, alone or with its standby, still records the end of its job.
+func TestStoppedKeeperRecordsTheEnd(t *testing.T) {
+	t.Parallel()
+	j := start(t, testLocal(), testCommand(t, "term", "5"))
+	says(t, j, "ready")
+	h := j.Handle()
+	for _, p := range []process{{h.StandbyPID, h.StandbyStart}, {h.KeeperPID, h.KeeperStart}} {
+		if err := p.signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if e := waitEnd(t, j); e.Reason != Exited || e.Code != 5 {
+		t.Errorf("exit = %+v, want exited with code 5", e)
+	}
+}
+
+// An agent that dies while it starts a job leaves a supervisor that is about to record it: Find waits for the record, or
+// for the end of the supervisor.
+func TestFindWaitsForAStartingJob(t *testing.T) {
+	t.Parallel()
+	for name, starts := range map[string]bool{"starts": true, "fails": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			lock, err := lockRunDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			type result struct {
+				h   Handle
+				err error
+			}
+			found := make(chan result, 1)
+			go func() {
+				h, err := Find(dir)
+				found <- result{h, err}
+			}()
+			select {
+			case r := <-found:
+				t.Errorf("Find has not waited: %+v", r)
+			case <-time.After(100 * time.Millisecond):
+			}
+			if starts {
+				if err := writeJSON(filepath.Join(dir, startedFile), started{Schema: fileSchema, Handle: Handle{PID: 7}}, false); err != nil {
+					t.Fatal(err)
+				}
+				defer lock.Close()
+			} else {
+				lock.Close()
+			}
+			if r := <-found; starts != (r.err == nil && r.h.PID == 7 && r.h.RunDir == dir) || !starts && !errors.Is(r.err, fs.ErrNotExist) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// A run directory whose name is not valid UTF-8 is used under its own name, also by a later agent.
+func TestRunDirectoryOfAnyName(t *testing.T) {
+	t.Parallel()
+	c := testCommand(t, "term", "3")
+	c.RunDir = filepath.Join(c.RunDir, "run \xff\n\"dir")
+	j := start(t, testLocal(), c)
+	says(t, j, "ready")
+	if err := j.SetStopAfter(time.Hour); err != nil {
+		t.Errorf("SetStopAfter: %v", err)
+	}
+	h, err := Find(c.RunDir)
+	if err != nil || h != j.Handle() || h.RunDir != c.RunDir {
+		t.Fatalf("Find: %+v, %v; want %+v", h, err, j.Handle())
+	}
+	if e, err := adopt(t, h).Stop(context.Background(), patience); err != nil || e.Code != 3 {
+		t.Errorf("exit = %+v, %v; want code 3", e, err)
+	}
+	if e, ok := h.ReadExit(); !ok || e.Code != 3 {
+		t.Errorf("exit record %+v, %v", e, ok)
 	}
 }

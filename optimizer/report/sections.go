@@ -320,7 +320,7 @@ func wasteSection(d *Data) section {
 		{"idle", w.Idle, "idle processors", true},
 		{"input-bound", w.InputBound, "GPUs waiting for data", false},
 		{"over-provisioned", w.OverProvisioned, "memory allocated beyond the measured need", true},
-		{"restarts", w.Restarts, "from the stop request until work resumed", false},
+		{"restarts", w.Restarts, "from stop or failure until work resumed", false},
 		{"failed", w.Failed, "work that was lost", false},
 	} {
 		if c.perUnit && wholeMachine(r) && !c.money.Known() {

@@ -301,10 +301,12 @@ func TestLostMoney(t *testing.T) {
 	}
 }
 
-// TestLostAfterRestart: a job that is killed after seven epochs and continues from the fourth has lost three.
+// TestLostAfterRestart: a job that is killed after seven epochs and continues from the fourth has lost three, and the
+// time of its second start.
 func TestLostAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
+		a.stage.clock.advance(at(5))
 		for a.begin(); a.epoch < 10; {
 			if a.n == 1 && a.epoch == 7 {
 				a.stage.saved = 4
@@ -323,6 +325,9 @@ func TestLostAfterRestart(t *testing.T) {
 	res := s.run()
 	if lost := float64(res.Record.Waste.Failed); res.Record.State != journal.Done || !(math.Abs(lost-0.03) < 0.001) { // 30 s
 		t.Errorf("%s, lost $%v, want done and $0.03", res.Record.State, lost)
+	}
+	if o, usd := res.Record.Outcome, float64(res.Record.Waste.Restarts); !(math.Abs(float64(o.OverheadSeconds)-5) < 0.1) || !(math.Abs(usd-0.005) < 1e-4) {
+		t.Errorf("the restart took %v s and cost $%v, want 5 s and $0.005", o.OverheadSeconds, usd)
 	}
 }
 

@@ -130,7 +130,7 @@ func (r *run) refresh(final bool) {
 	now := r.elapsed()
 	rec := r.rec
 	rec.Measured = []journal.Probe{}
-	active, overhead := 0.0, 0.0
+	active := 0.0
 	for _, s := range r.Progress.Segments {
 		end := s.EndedAt
 		if end == 0 {
@@ -145,11 +145,9 @@ func (r *run) refresh(final bool) {
 		}
 	}
 	rec.Overheads = journal.Overheads{StartupSeconds: numbers(r.Progress.StartupSeconds()), RestartSeconds: numbers(r.Progress.RestartSeconds())}
-	for _, v := range r.Progress.RestartSeconds() {
-		overhead += v
-	}
+	overheadS, overheadUSD := r.Progress.overhead(now)
 	o := &rec.Outcome
-	o.Seconds, o.ActiveSeconds, o.OverheadSeconds = journal.Number(now.Seconds()), journal.Number(active), journal.Number(overhead)
+	o.Seconds, o.ActiveSeconds, o.OverheadSeconds = journal.Number(now.Seconds()), journal.Number(active), journal.Number(overheadS)
 	o.CostUSD, o.Rows, o.Restarts = journal.Number(r.spent()), r.Progress.Rows, max(0, r.Progress.launches()-1)
 	if r.Config.elsewhere() || r.QueuedS > 0 {
 		o.QueueSeconds = &r.QueuedS
@@ -194,7 +192,7 @@ func (r *run) refresh(final bool) {
 		r.compareWithBaseline()
 	}
 	r.recordSpot()
-	r.countWaste(overhead)
+	r.countWaste(overheadUSD)
 	rec.Settle()
 }
 
@@ -208,9 +206,9 @@ func numbers(v []float64) []journal.Number {
 
 // countWaste attributes spend without benefit to its causes, as far as they were measured. Idle CPUs and unused
 // memory count only if resources are priced by unit.
-func (r *run) countWaste(overheadSeconds float64) {
+func (r *run) countWaste(restartsUSD float64) {
 	w := &r.rec.Waste
-	w.Restarts = journal.Number(overheadSeconds / 3600 * r.meanRate())
+	w.Restarts = journal.Number(restartsUSD)
 	w.Idle, w.InputBound, w.OverProvisioned, w.Failed = journal.Unknown(), journal.Unknown(), journal.Unknown(), r.lostMoney()
 	add := func(to *journal.Number, usd float64) {
 		if math.IsNaN(float64(*to)) {
@@ -240,14 +238,6 @@ func (r *run) countWaste(overheadSeconds float64) {
 			}
 		}
 	}
-}
-
-// meanRate returns the average cost of an hour of this run, USD.
-func (r *run) meanRate() float64 {
-	if hours := r.elapsed().Hours(); hours > 0 {
-		return r.spent() / hours
-	}
-	return 0
 }
 
 // lostMoney returns the cost of work that was lost: that a later launch repeated, and, if the run ended early, that no

@@ -85,7 +85,7 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 	if err != nil {
 		return "", err
 	}
-	unlock, err := jd.Lock()
+	unlock, err := jd.LockFor("runs stop", grace+20*time.Second)
 	if err != nil {
 		return "", err
 	}
@@ -213,7 +213,7 @@ func (a Agent) SettleGone(ctx context.Context, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	unlock, err := jd.Lock()
+	unlock, err := jd.LockFor("recording its end", 0)
 	if err != nil { // an agent holds it after all
 		return false, nil
 	}

@@ -108,6 +108,41 @@ func TestStopRunWithoutAgent(t *testing.T) {
 	}
 }
 
+// TestStopRunTwice: a stop waits for another one of the same run, and does not take it for the run's agent.
+func TestStopRunTwice(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		select {
+		case <-a.asked:
+		case <-a.stopped:
+		}
+		return a.leave()
+	})
+	dir, _ := orphan(t, s, true)
+	unlock, err := dir.LockFor("runs stop", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		text string
+		err  error
+	}
+	second := make(chan result, 1)
+	go func() {
+		text, err := s.agent().StopRun(context.Background(), dir.Dir(), patience) // of an agent it would end this process
+		second <- result{text, err}
+	}()
+	select {
+	case r := <-second:
+		t.Errorf("the stop has not waited: %+v", r)
+	case <-time.After(50 * time.Millisecond):
+	}
+	unlock()
+	if r := <-second; r.err != nil || !strings.Contains(r.text, "stopped (") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestStopRunThatHasEnded: a job that ended by itself while no agent ran was not stopped by a later request.
 func TestStopRunThatHasEnded(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -353,6 +354,59 @@ func TestProgressOverheads(t *testing.T) {
 					t.Errorf("restarts %v, want %v", got, c.restart)
 				}
 				p.leave()
+			}
+		})
+	}
+}
+
+// TestOverheadOfRestarts: the time and money of restarts include those after failures, from the launch, and launches that
+// resumed no work; they are unknown only without any pace.
+func TestOverheadOfRestarts(t *testing.T) {
+	first := []float64{3, 4, 5, 6, 7, 8, 9, 10} // 1 s per unit after 2 s; the first launch ends at 10
+	type launched struct {
+		asked, at, began, ends float64
+		rows                   []float64 // 1 s per unit from the ninth on
+	}
+	for name, c := range map[string]struct {
+		first    []float64
+		launches []launched
+		seconds  float64
+		usd      float64 // at $2 a second while a job runs
+	}{
+		"none":                             {first: first},
+		"after a failure":                  {first: first, launches: []launched{{at: 15, ends: 25, rows: []float64{19, 20, 21}}}, seconds: 3, usd: 6},
+		"after a failure, one row":         {first: first, launches: []launched{{at: 15, ends: 19, rows: []float64{19}}}, seconds: 3, usd: 6},
+		"failed again without a row":       {first: first, launches: []launched{{at: 15, ends: 17}, {at: 20, ends: 30, rows: []float64{22, 23, 24}}}, seconds: 3, usd: 6},
+		"after a failure, slow supervisor": {first: first, launches: []launched{{at: 15, began: 17, ends: 25, rows: []float64{19, 20, 21}}}, seconds: 3, usd: 2},
+		"in progress":                      {first: first, launches: []launched{{at: 15}}, seconds: 25, usd: 50},
+		"requested":                        {first: first, launches: []launched{{asked: 10, at: 11, ends: 25, rows: []float64{13.5, 14.5, 15.5}}}, seconds: 2.5, usd: 5},
+		"requested, then one row":          {first: first, launches: []launched{{asked: 10, at: 11, ends: 13.5, rows: []float64{13.5}}}, seconds: 2.5, usd: 5},
+		"requested, then a failure":        {first: first, launches: []launched{{asked: 10, at: 11, ends: 25, rows: []float64{13.5, 14.5, 15.5}}, {at: 30, ends: 35, rows: []float64{33, 34}}}, seconds: 4.5, usd: 9},
+		"no pace before or afterwards":     {launches: []launched{{at: 15, ends: 19, rows: []float64{19}}}, seconds: math.NaN(), usd: math.NaN()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			begin(&p, 0)
+			for i, s := range c.first {
+				p.Add(epochRow(float64(i+1), 0), at(s))
+			}
+			p.End(at(10))
+			for _, l := range c.launches {
+				s := begin(&p, l.at)
+				s.RestartFrom, s.StartedAt = at(l.asked), at(l.began)
+				for i, row := range l.rows {
+					p.Add(epochRow(float64(9+i), 0), at(row))
+				}
+				if l.ends > 0 {
+					p.End(at(l.ends))
+				}
+			}
+			for _, s := range p.Segments {
+				s.Spent = 2 * (cmp.Or(s.EndedAt, at(40)) - max(s.LaunchedAt, s.StartedAt)).Seconds()
+			}
+			seconds, usd := p.overhead(at(40))
+			if same := func(a, b float64) bool { return near(a, b) || math.IsNaN(a) && math.IsNaN(b) }; !same(seconds, c.seconds) || !same(usd, c.usd) {
+				t.Errorf("%g s, $%g; want %g s, $%g", seconds, usd, c.seconds, c.usd)
 			}
 		})
 	}

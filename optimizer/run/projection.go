@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -274,26 +275,70 @@ func (p *Progress) Trials() []plan.Trial {
 // unit). Work that was lost and done again counts as part of the restart.
 func (p *Progress) RestartSeconds() []float64 {
 	var out []float64
-	for i, s := range p.Segments {
-		if s.RestartFrom == 0 || s.FirstRowAt == 0 || i == 0 {
-			continue
+	for i := range p.Segments {
+		if took, ok := p.restartInto(i); ok {
+			out = append(out, took)
 		}
-		before := p.Segments[i-1]
-		if i > 1 && !before.Launch && before.FirstRowAt == 0 { // the measurement of another job
-			before = p.Segments[i-2]
-		}
-		if len(before.timed()) == 0 || len(s.timed()) == 0 || before.LastRowAt == 0 {
-			continue
-		}
-		from := max(s.RestartFrom, before.LastRowAt)
-		part := math.Min(1, (from-before.LastRowAt).Seconds()/stat.Median(before.timed()))
-		units := 1.0
-		if !whole(s.FirstDone) || !whole(before.Reached) {
-			units = math.Max(0, s.FirstDone-before.Reached)
-		}
-		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*stat.Median(s.timed())))
 	}
 	return out
+}
+
+// restartInto returns the seconds of the requested restart that began a segment; false if none did or it was not timed.
+func (p *Progress) restartInto(i int) (seconds float64, ok bool) {
+	s := p.Segments[i]
+	if s.RestartFrom == 0 || s.FirstRowAt == 0 || i == 0 {
+		return 0, false
+	}
+	before := p.Segments[i-1]
+	if i > 1 && !before.Launch && before.FirstRowAt == 0 { // the measurement of another job
+		before = p.Segments[i-2]
+	}
+	if len(before.timed()) == 0 || len(s.timed()) == 0 || before.LastRowAt == 0 {
+		return 0, false
+	}
+	from := max(s.RestartFrom, before.LastRowAt)
+	part := math.Min(1, (from-before.LastRowAt).Seconds()/stat.Median(before.timed()))
+	units := 1.0
+	if !whole(s.FirstDone) || !whole(before.Reached) {
+		units = math.Max(0, s.FirstDone-before.Reached)
+	}
+	return math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*stat.Median(s.timed())), true
+}
+
+// overhead returns the seconds that the launches after the first took until work resumed, and their cost; NaN if one of
+// them is unknown. After a failure they begin with the launch: the pause before it costs nothing. A launch without a row
+// has resumed no work.
+func (p *Progress) overhead(now time.Duration) (seconds, usd float64) {
+	pace, launches := math.NaN(), 0
+	for i, s := range p.Segments {
+		if blocks := s.timed(); len(blocks) > 0 { // otherwise that of an earlier segment
+			pace = stat.Median(blocks)
+		}
+		if s.Launch {
+			launches++
+		}
+		if !s.Launch || launches == 1 {
+			continue
+		}
+		end := cmp.Or(s.EndedAt, now)
+		took, timed := p.restartInto(i)
+		if !timed {
+			took = (s.LaunchedAt - cmp.Or(s.RestartFrom, s.LaunchedAt)).Seconds()
+			if s.FirstRowAt > 0 {
+				took += s.startup(pace)
+			} else {
+				took += (end - s.LaunchedAt).Seconds()
+			}
+		}
+		if math.IsNaN(took) {
+			return took, took
+		}
+		seconds += took
+		if began := max(s.LaunchedAt, s.StartedAt); end > began { // starting the supervisor is not charged
+			usd += max(0, took-(began-s.LaunchedAt).Seconds()) * s.Spent / (end - began).Seconds()
+		}
+	}
+	return seconds, usd
 }
 
 // timed returns the blocks of a segment, also after the run has left its kind of node.

@@ -228,6 +228,9 @@ func (r *run) countsOutage() bool {
 // is ignored.
 func latestJob(l launch.Launcher, dir string, f *facts) *launch.Handle {
 	h, err := l.Find(dir)
+	if f.Handle != nil && f.Handle.Engine == "" {
+		f.Handle.RunDir = dir // see launch.Find
+	}
 	if err != nil || h.Engine != "" && f.Handle == nil && h.Stretch <= f.Stretch {
 		return f.Handle
 	}

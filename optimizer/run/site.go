@@ -423,7 +423,7 @@ func (a Agent) ConfirmCost(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := jd.Lock()
+	unlock, err := jd.LockFor("confirming its cost", 0)
 	if err != nil { // an agent holds it
 		return nil
 	}

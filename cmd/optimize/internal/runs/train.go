@@ -173,7 +173,7 @@ func jobInput(stdin any) *os.File {
 }
 
 // runOne runs one training. If an orphaned run of the same training exists and --fresh is not set, it resumes that run
-// instead, or starts a new one if it is not resumable.
+// instead, or starts a new one if it is not resumable or another process has taken it meanwhile.
 func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	view := newView(o.Env)
 	defer closeView(view)
@@ -191,7 +191,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 		if dir := agent.FindOrphanedRun(context.Background(), cfg); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
 			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
-			if !errors.Is(res.Err, run.ErrNotResumable) {
+			if taken := (*journal.LockedError)(nil); !errors.Is(res.Err, run.ErrNotResumable) && !errors.As(res.Err, &taken) {
 				return res
 			}
 			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
