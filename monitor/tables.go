@@ -33,7 +33,7 @@ var rlColumns = []string{"time_s", "state", "action", "action_description", "gpu
 	"weight_time", "weight_cost", "weight_resource", "weight_sla", "value_time", "value_cost", "value_resource", "value_sla",
 	"uncertainty", "agent_action", "fallback"}
 
-var allocationColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "applied", "reason"}
+var allocationColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "applied", "reason", "threads"}
 
 var rewardColumns = []string{"time_s", "reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar",
 	"weight_time", "weight_cost", "weight_resource", "policy"}
@@ -41,7 +41,7 @@ var rewardColumns = []string{"time_s", "reward_time", "reward_cost", "reward_res
 var slaColumns = []string{"time_s", "objective", "value", "limit", "unit", "projected_p5", "projected_p50", "projected_p95", "status", "severity"}
 
 var paretoColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "seconds_p5", "seconds_p50", "seconds_p95",
-	"cost_usd_p5", "cost_usd_p50", "cost_usd_p95", "resource", "feasible", "on_front", "chosen"}
+	"cost_usd_p5", "cost_usd_p50", "cost_usd_p95", "resource", "feasible", "on_front", "chosen", "threads"}
 
 var performanceColumns = []string{"time_s", "epoch", "step", "epoch_time_s", "throughput", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
 	"gpus", "cpus", "gpu_util_percent", "cpu_util_percent", "cost_usd"}

@@ -58,7 +58,7 @@ func Doctor(ctx context.Context, r Roots) []Finding {
 	}
 	fs = append(fs, checkControl(h)...)
 	fs = append(fs, checkRlimits(ctx)...)
-	fs = append(fs, checkInotify(r), checkClock(), checkSlurm())
+	fs = append(fs, checkInotify(r), checkClock(), checkSlurm(ctx))
 	fs = append(fs, checkBatch(enclosingWithEnd(ctx))...)
 	return append(fs, checkPythons(ctx)...)
 }

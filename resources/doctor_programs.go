@@ -3,6 +3,8 @@ package resources
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +13,8 @@ import (
 	"time"
 )
 
-// checkSlurm checks for the commands that the Slurm launcher starts.
-func checkSlurm() Finding {
+// checkSlurm checks for the commands of Slurm that jobs on it require, and whether a cluster answers them.
+func checkSlurm(ctx context.Context) Finding {
 	var have, lack []string
 	for _, name := range []string{"sbatch", "squeue", "scancel", "sacct"} {
 		if _, err := exec.LookPath(name); err == nil {
@@ -23,12 +25,41 @@ func checkSlurm() Finding {
 	}
 	switch {
 	case len(lack) == 0:
-		return passed("Slurm", "%s", strings.Join(have, ", "))
+		answer, err := askSlurm(ctx)
+		if err != nil {
+			return Finding{Name: "Slurm", Status: Warn, Found: "commands installed, but no cluster answers: " + err.Error(),
+				Cost: "jobs run on this machine only (--engine local)", Do: "on a machine of a cluster: check that `scontrol ping` reports UP, and SLURM_CONF"}
+		}
+		return passed("Slurm", "%s; %s", strings.Join(have, ", "), answer)
 	case len(have) == 0:
 		return Finding{Name: "Slurm", Status: Missing, Found: "no commands on PATH", Cost: "jobs run on this machine only (--engine local)"}
 	}
 	return Finding{Name: "Slurm", Status: Warn, Found: strings.Join(have, ", ") + "; without " + strings.Join(lack, ", "),
 		Cost: "jobs cannot be followed to their end", Do: "install the whole Slurm client"}
+}
+
+// slurmTimeout bounds a question to the controller.
+const slurmTimeout = 5 * time.Second
+
+// askSlurm returns what the controllers of the cluster answer to a ping; an error if none does.
+func askSlurm(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, slurmTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "scontrol", "ping")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	answer := strings.Join(strings.FieldsFunc(string(out), func(c rune) bool { return c == '\n' }), "; ")
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("no answer to `scontrol ping` within %v", slurmTimeout)
+	case slices.Contains(strings.Fields(string(out)), "UP"): // of one controller of several
+		return answer, nil
+	case answer != "": // errors end with the cause
+		return "", errors.New(strings.TrimSpace(answer[strings.LastIndexByte(answer, ';')+1:]))
+	case err == nil:
+		err = errors.New("`scontrol ping` prints nothing")
+	}
+	return "", err
 }
 
 // enclosingWithEnd returns the enclosing Slurm job, nil outside one. Versions of Slurm that do not state the end of the

@@ -117,11 +117,21 @@ func TestBrokenAndHangingInterpreters(t *testing.T) {
 
 func TestSlurmCommands(t *testing.T) {
 	script := "#!/bin/sh\n"
+	all := []string{"sbatch", "squeue", "scancel", "sacct"}
 	cases := map[string]struct {
-		have []string
-		want Status
+		have  []string
+		ping  string // program scontrol; empty: not installed
+		want  Status
+		found string
 	}{
-		"all": {[]string{"sbatch", "squeue", "scancel", "sacct"}, OK}, "some": {[]string{"sbatch"}, Warn}, "none": {nil, Missing},
+		"all":           {all, "echo 'Slurmctld(primary) at c1 is UP'", OK, "sacct; Slurmctld(primary) at c1 is UP"},
+		"backup":        {all, "echo 'Slurmctld(primary) at c1 is DOWN'; echo 'Slurmctld(backup) at c2 is UP'; exit 1", OK, "UP"},
+		"down":          {all, "echo 'Slurmctld(primary) at c1 is DOWN'; exit 1", Warn, "no cluster answers: Slurmctld(primary) at c1 is DOWN"},
+		"not set up":    {all, "echo 'scontrol: fatal: no configuration source' >&2; exit 1", Warn, "no configuration source"},
+		"silent":        {all, "exit 0", Warn, "prints nothing"},
+		"no scontrol":   {all, "", Warn, "scontrol"},
+		"some commands": {[]string{"sbatch"}, "", Warn, "without squeue"},
+		"none":          {nil, "", Missing, "no commands"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -129,10 +139,19 @@ func TestSlurmCommands(t *testing.T) {
 			for _, p := range c.have {
 				programs[p] = script
 			}
+			if c.ping != "" {
+				programs["scontrol"] = script + c.ping + "\n"
+			}
 			fakePath(t, programs)
-			if f := checkSlurm(); f.Status != c.want {
-				t.Errorf("%+v, want %s", f, c.want)
+			if f := checkSlurm(context.Background()); f.Status != c.want || !strings.Contains(f.Found, c.found) || (f.Cost == "") != (f.Status == OK) {
+				t.Errorf("%+v, want %s, %q", f, c.want, c.found)
 			}
 		})
+	}
+	fakePath(t, map[string]string{"sbatch": script, "squeue": script, "scancel": script, "sacct": script, "scontrol": script + "exec /bin/sleep 600\n"})
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if f := checkSlurm(ctx); f.Status != Warn || !strings.Contains(f.Found, "no answer") {
+		t.Errorf("a controller that hangs: %+v", f)
 	}
 }

@@ -174,7 +174,7 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
 	root.AddCommand(topics()...)
 	addShellCommands(root)
 	for _, cmd := range root.Commands() {
-		wrapArgs(cmd)
+		wrapArgs(e, cmd)
 	}
 	cli.InstallHelp(root, e.Columns)
 	if completing(e.Args) { // the texts of all flags are searched for their values
@@ -252,7 +252,7 @@ func near(word string, known []string) string {
 
 // wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand, and accepts
 // former names of flags.
-func wrapArgs(cmd *cobra.Command) {
+func wrapArgs(e *cli.Env, cmd *cobra.Command) {
 	cli.AcceptFormer(cmd)
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
@@ -269,7 +269,7 @@ func wrapArgs(cmd *cobra.Command) {
 			case !strings.HasPrefix(text, "accepts ") && !strings.HasPrefix(text, "requires ") && !strings.HasPrefix(text, "unknown command "): // of the command itself, not of cobra
 				return cli.Usagef("%s: %w; see `%s --help`", c.Name(), err, c.CommandPath())
 			case len(args) > 0 && received >= wanted:
-				problem = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
+				problem = fmt.Sprintf("unexpected argument %q%s", args[len(args)-1], e.EqualsHint(c, args[len(args)-1]))
 			}
 			path := c.CommandPath()
 			if called := c.CalledAs(); called != "" { // the name as typed, which may be an alias
@@ -280,7 +280,7 @@ func wrapArgs(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		wrapArgs(sub)
+		wrapArgs(e, sub)
 	}
 }
 

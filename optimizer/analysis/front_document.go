@@ -137,7 +137,7 @@ func (f *Front) tradeLines() []string {
 // size.
 func (f *Front) picture() *page.Scatter {
 	s := &page.Scatter{ID: "front", Title: "Time and cost of every point", About: f.countWords() + "; chosen " + f.chosenWords(), TimeX: true,
-		XName: "time of the whole job", YName: "cost of the whole job, USD"}
+		XName: "time of the whole job", YName: "cost of the whole job, USD", Intervals: true}
 	if f.Predicted {
 		s.Title += " (predicted)"
 	}

@@ -41,10 +41,9 @@ func calibrationPage(t *history.Calibration) document {
 	}
 	doc.Sections = []section{
 		{ID: "families", Title: "By model family", Blocks: []block{{Table: familyTable(t)}}},
-		{ID: "quantities", Title: "By quantity", Blocks: []block{{Table: quantityTable(t)}}},
 	}
 	if len(t.Scores) > 0 {
-		doc.Sections = append(doc.Sections, section{ID: "scores", Title: "Predicted and actual", Blocks: []block{{Table: scoreTable(t)}}})
+		doc.Sections = append(doc.Sections, section{ID: "quantities", Title: "By quantity", Blocks: []block{{Table: quantityTable(t)}}}, section{ID: "scores", Title: "Predicted and actual", Blocks: []block{{Table: scoreTable(t)}}})
 	}
 	return doc
 }

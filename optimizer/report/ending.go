@@ -187,9 +187,12 @@ func riskAnswer(d *Data) (answer, bool) {
 	}
 	a := answer{Question: "At risk", Light: muted}
 	work := join(number(c.RiskSeconds, duration), unitsOf(r, c.RiskUnits))
-	a.Text = "work since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), noData)
-	if r.Over() {
-		a.Text = "lost since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), noData)
+	what := map[bool]string{false: "work", true: "lost"}[r.Over()]
+	if a.Text = what + " since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), noData); c.RiskSeconds == 0 && !(c.RiskUnits > 0) {
+		a.Text = "nothing; saved when it ended"
+		if !r.Over() {
+			a.Text = "nothing; just saved"
+		}
 	}
 	if at := unitsOf(r, c.Units); at != "" || c.Path != "" {
 		a.Text += " (checkpoint" + prefixed(" at ", at) + prefixed(", ", c.Path) + ")"

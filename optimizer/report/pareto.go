@@ -26,7 +26,7 @@ func lastDecision(t *table) int {
 	first := 0
 	seen := map[string]bool{}
 	for i := range t.rows {
-		what := strings.Join([]string{t.text(i, "gpus"), t.text(i, "cpus"), t.text(i, "memory_gib"), t.text(i, "batch_size"), t.text(i, "num_workers")}, "/")
+		what := strings.Join([]string{t.text(i, "gpus"), t.text(i, "cpus"), t.text(i, "memory_gib"), t.text(i, "batch_size"), t.text(i, "num_workers"), t.text(i, "threads")}, "/")
 		if seen[what] || i > 0 && t.number(i, "time_s")-t.number(i-1, "time_s") > moment {
 			first, seen = i, map[string]bool{}
 		}
@@ -49,7 +49,7 @@ func frontPoints(d *Data) []frontPoint {
 			}
 			return 0
 		}
-		a := resources.Allocation{GPUs: whole("gpus"), CPUs: whole("cpus"), BatchSize: whole("batch_size")}
+		a := resources.Allocation{GPUs: whole("gpus"), CPUs: whole("cpus"), BatchSize: whole("batch_size"), NumWorkers: whole("num_workers"), Threads: whole("threads")}
 		if v := t.number(i, "memory_gib"); known(v) {
 			a.Memory = resources.GiB(v)
 		}

@@ -38,7 +38,12 @@ func TestLastDecisionIsDrawn(t *testing.T) {
 			t.Errorf("%s: %d offers, want %d", name, got, c.want)
 		}
 	}
-	d := load(t, "finished")
+	d := load(t, "nothing")
+	d.pareto, _ = readTable(strings.NewReader(strings.TrimSpace(head) + ",threads\n" + strings.ReplaceAll(line("33", "2")+line("33.1", "2"), "0\n", "0,\n") + strings.Replace(line("33.2", "2"), "0\n", "0,1\n", 1)))
+	if list := frontPoints(d); len(list) != 2 || !strings.Contains(list[1].name, "1\u00a0thread") {
+		t.Errorf("a candidate of other threads: %+v", list)
+	}
+	d = load(t, "finished")
 	d.pareto = &table{}
 	if got := len(frontPoints(d)); got != 16 {
 		t.Errorf("%d offers of the plan, want 16", got)

@@ -61,6 +61,9 @@ func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
 	if a.NumWorkers > 0 {
 		v["num_workers"] = a.NumWorkers
 	}
+	if a.Threads > 0 {
+		v["threads"] = a.Threads
+	}
 	return v
 }
 

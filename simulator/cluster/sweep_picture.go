@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
@@ -44,7 +43,7 @@ func (o *Outcome) byLoad(m measure) experiment.Table {
 	}
 	slices.Sort(xs)
 	xs = slices.Compact(xs)
-	t := experiment.Table{Title: fmt.Sprintf("%s (h), mean over seeds, by %s; – where a seed has none", strings.TrimSuffix(m.Name, "_s"), o.XName), Head: []string{o.XName}}
+	t := experiment.Table{Title: fmt.Sprintf("%s, mean over seeds, by %s; – where a seed has none", m.Label(), o.XName), Head: []string{o.XName}}
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}

@@ -68,14 +68,14 @@ func (c *Comparison) section(pictured bool) page.Section {
 	details := page.Block{Caption: "details, means", Table: c.overview(true), Legend: []page.Field{}}
 	for _, m := range c.shown() {
 		if !m.Detail {
-			b := page.Block{Caption: m.label(), Intro: m.caption(), Table: c.metric(m)}
+			b := page.Block{Caption: m.Label(), Intro: m.caption(), Table: c.metric(m)}
 			if pictured {
 				p := c.estimates(m)
 				b.Wide = &p
 			}
 			s.Blocks = append(s.Blocks, b)
 		} else if m.caption() != "" {
-			details.Legend = append(details.Legend, page.Field{Name: m.label(), Value: m.caption()})
+			details.Legend = append(details.Legend, page.Field{Name: m.Label(), Value: m.caption()})
 		}
 	}
 	if details.Table != nil {
@@ -86,13 +86,17 @@ func (c *Comparison) section(pictured bool) page.Section {
 
 // estimates plots the mean of each policy in a metric.
 func (c *Comparison) estimates(m Metric) page.Picture {
-	e := page.Estimates{Title: m.label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v)) }, Why: "no policy has a value"}
+	unit := 1.0 // of the axis, whose steps are round numbers
+	if m.Hours {
+		unit = 3600
+	}
+	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v * unit)) }, Why: "no policy has a value"}
 	for _, p := range c.Policies {
 		r, _ := c.Row(p, m.Name)
 		if r.N == 0 {
 			r.Mean = Number(math.NaN())
 		}
-		e.Rows = append(e.Rows, page.Estimate{Name: p, Mean: float64(r.Mean), Lo: float64(r.Lo), Hi: float64(r.Hi), Text: m.show(r.Mean)})
+		e.Rows = append(e.Rows, page.Estimate{Name: p, Mean: float64(r.Mean) / unit, Lo: float64(r.Lo) / unit, Hi: float64(r.Hi) / unit, Text: m.show(r.Mean)})
 	}
 	return e.Picture()
 }
@@ -153,7 +157,7 @@ func (c *Comparison) overview(detail bool) *page.Table {
 	var of []Metric
 	for _, m := range c.shown() {
 		if m.Detail == detail {
-			of, head = append(of, m), append(head, m.label())
+			of, head = append(of, m), append(head, m.Label())
 		}
 	}
 	if len(of) == 0 || len(c.Policies) == 0 {
@@ -175,7 +179,7 @@ func (c *Comparison) overview(detail bool) *page.Table {
 
 // metric returns the table of one headline metric with its intervals and tests.
 func (c *Comparison) metric(m Metric) *page.Table {
-	head, groups := []string{m.label(), "mean", "95 % interval", "worst", "n"}, []int{4}
+	head, groups := []string{m.Label(), "mean", "95 % interval", "worst", "n"}, []int{4}
 	var lines [][]string
 	group := 2 // columns per pair
 	if c.tested() {
@@ -206,12 +210,22 @@ func (c *Comparison) metric(m Metric) *page.Table {
 	return g
 }
 
-// label returns the displayed name of a metric, with the unit if it is converted.
-func (m Metric) label() string {
-	if m.Hours {
-		return strings.TrimSuffix(m.Name, "_s") + " (h)"
+// Label returns the displayed name of a metric: its name as words, with the unit.
+func (m Metric) Label() string {
+	name, unit := m.Name, ""
+	if end, ok := map[string]string{"s": "_s", "USD": "_usd", "J": "_joules"}[m.Unit]; ok {
+		name, unit = strings.TrimSuffix(name, end), " ("+m.Unit+")"
 	}
-	return m.Name
+	if m.Hours {
+		unit = " (h)"
+	}
+	words := strings.Split(name, "_")
+	for i, w := range words {
+		if slices.Contains([]string{"jct", "rps", "slo"}, w) {
+			words[i] = strings.ToUpper(w)
+		}
+	}
+	return strings.Join(words, " ") + unit
 }
 
 // caption returns a one-line explanation of a metric.
@@ -220,10 +234,7 @@ func (m Metric) caption() string {
 	if m.Means != "" {
 		parts = append(parts, m.Means)
 	}
-	switch {
-	case m.Hours:
-		parts = append(parts, "in h")
-	case m.Unit != "" && m.Unit != "share":
+	if m.Unit != "" && m.Unit != "share" && !strings.HasSuffix(m.Label(), ")") {
 		parts = append(parts, "in "+m.Unit)
 	}
 	if m.Better != Neither {

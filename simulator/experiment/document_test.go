@@ -11,7 +11,7 @@ import (
 func TestHours(t *testing.T) {
 	m := Metric{Name: "jct_s", Unit: "s", Hours: true}
 	c := Assemble([]string{"a"}, []Case{{Seed: 1}, {Seed: 2}}, Options{Metrics: []Metric{m}}, [][]map[string]float64{{{"jct_s": 7200}, {"jct_s": 14400}}})
-	for format, want := range map[string]string{"text": "\n a 3.00 ", "markdown": "| jct (h) |", "html": "<h3>jct (h)</h3>", "csv": "jct_s,a,,10800,", "json": `"mean": 10800`} {
+	for format, want := range map[string]string{"text": "\n a 3.00 ", "markdown": "| JCT (h) |", "html": "<h3>JCT (h)</h3>", "csv": "jct_s,a,,10800,", "json": `"mean": 10800`} {
 		var b bytes.Buffer
 		if err := c.Render(&b, format); err != nil {
 			t.Fatal(err)
@@ -34,5 +34,20 @@ func TestFold(t *testing.T) {
 		if strings.Contains(b.String(), "one") != there || !there && !strings.Contains(b.String(), "1 further tables") {
 			t.Errorf("%s:\n%s", format, b.String())
 		}
+	}
+}
+
+// TestLabel checks that names of metrics are shown as words, with the unit once.
+func TestLabel(t *testing.T) {
+	for want, m := range map[string]Metric{
+		"above optimum": {Name: "above_optimum", Unit: "share"}, "mean JCT (h)": {Name: "mean_jct_s", Unit: "s", Hours: true}, "solve (s)": {Name: "solve_s", Unit: "s"},
+		"cost (USD)": {Name: "cost_usd", Unit: "USD"}, "energy (J)": {Name: "energy_joules", Unit: "J"}, "SLO share": {Name: "slo_share", Unit: "share"}, "gap points": {Name: "gap_points", Unit: "points"},
+	} {
+		if got := m.Label(); got != want {
+			t.Errorf("%s: %q, want %q", m.Name, got, want)
+		}
+	}
+	if got := (Metric{Name: "gap_points", Unit: "points", Better: Lower}).caption(); got != "in points; lower is better" {
+		t.Errorf("caption %q", got)
 	}
 }

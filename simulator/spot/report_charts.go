@@ -14,7 +14,9 @@ const shownTicks = 20000
 // pictured returns the document of the run with its charts.
 func (r *Report) pictured() page.Document {
 	d := r.document()
+	d.Title = "Simulated job on spot capacity: " + d.Title
 	s := &d.Sections[0]
+	s.Blocks[0].Intro = "Spot capacity is cheaper and may end at any time; machines on demand stay. The optimum knows in advance when there is capacity."
 	s.Blocks = slices.Insert(s.Blocks, 1, page.Block{Pictures: page.Pictures([]page.Chart{r.progress(), r.ahead()})})
 	return d
 }

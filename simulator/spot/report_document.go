@@ -84,6 +84,11 @@ func (r *Report) comparison() page.Block {
 		lines = append(lines, []string{o.Policy, fmt.Sprintf("%.2f", o.Outcome.USD), share, span(o.Outcome.SpotS), span(o.Outcome.OnDemandS), fmt.Sprint(o.Outcome.Starts), verdict})
 	}
 	b := page.Block{Caption: "The same job by other policies", Table: page.Grid(head, lines)}
+	for i, o := range r.Others {
+		if o.Policy == r.Policy {
+			b.Table.Rows[i][0].Text += " (this page)"
+		}
+	}
 	for _, l := range append([][]string{head}, lines...) {
 		b.Text = append(b.Text, fmt.Sprintf("%-10s %10s %13s %10s %10s %7s  %s", l[0], l[1], l[2], l[3], l[4], l[5], l[6]))
 	}

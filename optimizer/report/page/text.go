@@ -157,20 +157,28 @@ func Wrap(text string, width int) []string { return wrap(text, max(width, 1)) }
 // units are not separated from the number before them.
 var units = []string{"%", "s", "m", "h", "d", "KiB", "MiB", "GiB", "TiB"}
 
-// unbroken splits a text at blanks, but not at those between a number and its unit. Text of reports has no-break spaces
-// there already.
+// unbroken splits a text at blanks, but not at those between a number and its unit, also of an interval ("1 s–2 s"), and
+// within a duration ("1 m 04 s"). Text of reports has no-break spaces there already.
 func unbroken(text string) []string {
 	words := strings.Split(text, " ")
 	out := words[:1]
 	for _, word := range words[1:] {
 		last := &out[len(out)-1]
-		if *last != "" && unicode.IsDigit(rune((*last)[len(*last)-1])) && slices.Contains(units, strings.TrimRight(word, ".,;:)")) {
+		bare := strings.TrimRight(word, ".,;:)")
+		unit, _, _ := strings.Cut(bare, "–")
+		if endsIn(*last, unicode.IsDigit) && slices.Contains(units, unit) ||
+			len(bare) == 2 && endsIn(bare, unicode.IsDigit) && slices.ContainsFunc([]string{" m", " h", " d"}, func(s string) bool { return strings.HasSuffix(*last, s) }) {
 			*last += " " + word
 			continue
 		}
 		out = append(out, word)
 	}
 	return out
+}
+
+// endsIn reports whether the last byte of a text is a character of a class.
+func endsIn(text string, class func(rune) bool) bool {
+	return text != "" && class(rune(text[len(text)-1]))
 }
 
 // wrap breaks a text into lines of at most width columns, within a word only if necessary: then after its last "_", "-" or

@@ -9,7 +9,9 @@ import (
 // pictured returns the document of a placement with its picture and its learning curve.
 func (v *view) pictured() page.Document {
 	d := v.document()
+	d.Title = "Placement of containers: " + d.Title
 	s := &d.Sections[0]
+	s.Blocks[0].Intro = "RPS is the throughput of a container relative to that alone on a node. A wish is a constraint on the neighbours of a container."
 	picture := v.picture()
 	blocks := []page.Block{s.Blocks[0], {Wide: &picture}}
 	if len(v.Curve) > 0 {

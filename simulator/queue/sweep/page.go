@@ -16,6 +16,8 @@ const slowest = 15
 // the actions of agents.
 func (r *RunView) pictured() page.Document {
 	d := r.document()
+	d.Title = "Simulated batch queue: " + d.Title
+	d.Sections[0].Blocks[0].Intro = "The slowdown of a job is its turnaround (wait and run) by its run time; the bounded slowdown takes run times below 10 s as 10 s."
 	blocks := d.Sections[0].Blocks
 	if p, ok := gantt(r.Result); ok {
 		blocks = append(blocks, page.Block{Wide: &p})

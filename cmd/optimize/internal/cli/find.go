@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
@@ -22,6 +25,25 @@ func IsLog(name string) bool {
 func IsFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.IsDir()
+}
+
+// EqualsHint returns how to write a word that follows a flag of a command, if it may be meant as the value of the flag: one
+// whose value is optional takes it only after an equals sign.
+func (e *Env) EqualsHint(cmd *cobra.Command, word string) string {
+	for i, a := range e.Args {
+		name, isFlag := strings.CutPrefix(a, "--")
+		if a == "--" || i+1 == len(e.Args) {
+			break
+		}
+		f := cmd.Flag(string(Normalize(nil, name)))
+		if !isFlag || e.Args[i+1] != word || f == nil || f.NoOptDefVal == "" {
+			continue
+		}
+		if _, err := strconv.ParseBool(word); err == nil || f.Value.Type() != "bool" {
+			return fmt.Sprintf("; a value of --%s follows an equals sign: --%s=%s", f.Name, f.Name, word)
+		}
+	}
+	return ""
 }
 
 // FindRun resolves a run id, a unique part of one, "latest", or a path to a run directory. If the reference looks like

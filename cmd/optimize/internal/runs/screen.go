@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
@@ -16,14 +17,22 @@ import (
 
 // screen is the live view on a terminal: a block of lines repainted in place, with events above it. The cursor stays on
 // the empty line below the block, so that terminal echo (^C) does not appear inside it. Each repaint is a single write.
+// While the process is suspended the block is erased; in the background, where it would be painted over the work in the
+// foreground, plain lines replace it.
 type screen struct {
 	*lines
+	mu      sync.Mutex // held while the terminal is written
 	colour  bool
 	status  run.Status
 	begun   bool
 	painted []int // width in columns of each painted line of the block
 	keys    func() *keyboard
 	pressed *keyboard // nil until the first status, and without a keyboard
+	// background reports whether the process is in the background of the terminal; nil: it is not.
+	background func() bool
+	// suspension subscribes to suspensions of the process at the first status; nil: none is handled.
+	suspension  func(leave, returned func()) (stop func())
+	unsubscribe func()
 }
 
 // Escape sequences (ECMA-48).
@@ -51,6 +60,12 @@ func (v *screen) Event(level run.Level, line string) {
 	if text == "" {
 		return
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.hidden() {
+		fmt.Fprintln(v.out, mark(level)+text)
+		return
+	}
 	var out []string
 	for i, part := range page.Wrap(mark(level)+text, v.columns()-2) {
 		if i > 0 {
@@ -74,6 +89,15 @@ func (v *screen) above(text string) {
 
 // Status repaints the block with a new status.
 func (v *screen) Status(s run.Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.begun && v.suspension != nil && v.unsubscribe == nil {
+		v.unsubscribe = v.suspension(v.leave, v.returned)
+	}
+	if v.hidden() {
+		v.lines.Status(s)
+		return
+	}
 	if !v.begun && v.keys != nil {
 		v.pressed = v.keys()
 	}
@@ -88,6 +112,34 @@ func (v *screen) Status(s run.Status) {
 	var b strings.Builder
 	v.home(&b)
 	v.block(&b)
+	fmt.Fprint(v.out, b.String())
+}
+
+// hidden reports whether the block must not be painted.
+func (v *screen) hidden() bool { return v.background != nil && v.background() }
+
+// leave erases the block, in whose place the shell writes.
+func (v *screen) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+}
+
+// returned makes the next repaint start at the cursor, which a shell has moved.
+func (v *screen) returned() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.painted = nil
+}
+
+// erase removes the block, if it is painted.
+func (v *screen) erase() {
+	if len(v.painted) == 0 {
+		return
+	}
+	var b strings.Builder
+	v.home(&b)
+	b.WriteString(eraseBelow)
 	fmt.Fprint(v.out, b.String())
 }
 
@@ -212,7 +264,9 @@ func (v *screen) paint(colour, text string) string {
 
 // Planned prints the plan above the block.
 func (v *screen) Planned(rec *journal.Record) {
-	if !v.begun {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.begun || v.hidden() {
 		v.lines.Planned(rec)
 		return
 	}
@@ -224,11 +278,19 @@ func (v *screen) Planned(rec *journal.Record) {
 
 // Finished removes the block and prints the report.
 func (v *screen) Finished(rec *journal.Record, dir string) {
-	var b strings.Builder
-	v.home(&b)
-	b.WriteString(eraseBelow)
-	fmt.Fprint(v.out, b.String())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
 	v.begun = false
-	v.pressed.close()
+	v.close()
 	v.lines.Finished(rec, dir)
+}
+
+// close restores the terminal.
+func (v *screen) close() {
+	v.pressed.close()
+	if v.unsubscribe != nil {
+		v.unsubscribe()
+		v.unsubscribe = nil
+	}
 }

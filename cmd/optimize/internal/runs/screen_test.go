@@ -266,3 +266,44 @@ func TestPlainLines(t *testing.T) {
 		t.Errorf("control bytes: %q", out)
 	}
 }
+
+// TestSuspendedScreen checks that a suspension erases the block, that in the background plain lines replace it, and that
+// back in the foreground one block follows the lines of the shell.
+func TestSuspendedScreen(t *testing.T) {
+	g := newTerminalEmulator(t, 80)
+	v := screenOn(g, false)
+	var leave, returned func()
+	ended := 0
+	v.suspension = func(l, r func()) func() { leave, returned = l, r; return func() { ended++ } }
+	background := false
+	v.background = func() bool { return background }
+	v.Status(aStatus())
+	v.Status(aStatus())
+	leave()
+	if left := strings.TrimSpace(g.text()); left != "" {
+		t.Errorf("the suspended block leaves\n%s", left)
+	}
+	const suspended = "[1]+  Stopped   optimize --train train.py\n$ bg\n[1]+ optimize --train train.py &\n"
+	fmt.Fprint(g, suspended)
+	background = true
+	returned()
+	v.Status(aStatus())
+	v.Event(run.Warning, "no further probes")
+	if text := g.text(); !strings.HasPrefix(text, suspended) || strings.Contains(text, "keys") || !strings.Contains(text, "\nwarning: no further probes\n") || !strings.Contains(text, "run 20260301-120000-train_digits-8ce0f6 ·") {
+		t.Errorf("in the background:\n%s", text)
+	}
+	fmt.Fprint(g, "$ fg\noptimize --train train.py\n")
+	before := g.text()
+	background = false
+	returned()
+	v.Status(aStatus())
+	v.Status(aStatus())
+	if text := g.text(); !strings.HasPrefix(text, before) || strings.Count(text, "keys") != 1 {
+		t.Errorf("in the foreground again:\n%s", text)
+	}
+	closeView(v)
+	closeView(v)
+	if ended != 1 {
+		t.Errorf("the subscription was ended %d times, want once", ended)
+	}
+}

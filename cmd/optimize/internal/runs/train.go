@@ -85,8 +85,8 @@ func (o *trainOptions) scripts(cmd *cobra.Command, args []string) (scripts, rest
 		if strings.TrimSpace(s) == "" {
 			return nil, nil, cli.Usagef("--train: the name of the script is empty")
 		}
-		if len(scripts) > 1 && !cli.Exists(o.Path(s)) { // found before the first one starts
-			return nil, nil, cli.Usagef("find script %s: no such file; no script was started (arguments of the script follow --)", cli.Quote(s))
+		if hint := o.EqualsHint(cmd, s); (len(scripts) > 1 || hint != "") && !cli.Exists(o.Path(s)) { // found before the first one starts
+			return nil, nil, cli.Usagef("find script %s: no such file; no script was started (arguments of the script follow --%s)", cli.Quote(s), hint)
 		}
 	}
 	return scripts, rest, nil

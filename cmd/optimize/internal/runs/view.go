@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -24,7 +25,11 @@ func newView(e *cli.Env) run.View {
 	base.output.dir = func(runID string) string { return filepath.Join(journal.RunsDir(e.State()), runID) }
 	if e.Columns() > 0 && !e.Quiet && base.level <= run.Info {
 		base.width = e.Width
-		return &screen{lines: base, colour: e.Colored(), keys: func() *keyboard { return openKeyboard(e.Stdin) }}
+		v := &screen{lines: base, colour: e.Colored(), keys: func() *keyboard { return openKeyboard(e.Stdin) }, suspension: onSuspend}
+		if f, ok := e.Stderr.(*os.File); ok {
+			v.background = func() bool { return inBackground(int(f.Fd())) }
+		}
+		return v
 	}
 	return base
 }

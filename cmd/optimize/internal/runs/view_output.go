@@ -101,7 +101,9 @@ type keyboard struct {
 // closeView restores the terminal after a run, however it ended.
 func closeView(v run.View) {
 	if s, ok := v.(*screen); ok {
-		s.pressed.close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.close()
 	}
 }
 
