@@ -31,7 +31,8 @@ var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
 	"nanogpt.stdout":             {0, 0, 40, 0},
 	"sb3.stdout":                 {0, 0, 1024, 0},
 	"sklearn_mlp.stdout":         {0, 0, 12, 0},
-	"sklearn_partial_fit.stdout": {12, 0, 0, 0}, // after "Namespace(n_epochs=12, lr=0.1)"
+	"sklearn_partial_fit.stdout": {12, 0, 0, 0},   // after "Namespace(n_epochs=12, lr=0.1)"
+	"spacy.stdout":               {6, 0, 1000, 0}, // "E  #" are complete epochs and steps
 	"torch_mnist.stdout":         {2, 0, 0, 0},
 	"trl_sft.stderr":             {}, // bars of the preparation; that of the training was drawn for less than five seconds
 	"trl_sft.stdout":             {0.6, 0, 0, 0},
@@ -128,8 +129,12 @@ func TestStdoutBars(t *testing.T) {
 		"zero after a setting": {"Epoch 12 is the last\nEpoch 0: loss 1\n", []string{"epoch=11", "epoch=1 train_loss=1"}},
 		"after a time": {"2026-11-27 09:29:15,415 : INFO : EPOCH 0 - PROGRESS: at 24.42% examples, 109633 words/s, in_qsize 4, out_qsize 0\n2026-11-27 09:29:19,415 : INFO : EPOCH 1: training on 450000 raw words took 4.1s, 109633 effective words/s\n",
 			[]string{"epoch=1"}},
-		"test set":   {"epoch: 1\nTest set: Average loss: 0.05, Accuracy: 9800/10000 (98%)\n", []string{"epoch=1 test_loss=0.05 test_accuracy=98"}},
-		"catboost":   {"0:\tlearn: 0.6\ttest: 0.7\tbest: 0.7 (0)\ttotal: 1.2ms\tremaining: 1.1s\n", []string{"step=1 train_loss=0.6 test_loss=0.7"}},
+		"test set": {"epoch: 1\nTest set: Average loss: 0.05, Accuracy: 9800/10000 (98%)\n", []string{"epoch=1 test_loss=0.05 test_accuracy=98"}},
+		"catboost": {"0:\tlearn: 0.6\ttest: 0.7\tbest: 0.7 (0)\ttotal: 1.2ms\tremaining: 1.1s\n", []string{"step=1 train_loss=0.6 test_loss=0.7"}},
+		"table aligned by blanks": {"  epoch    train_loss    valid_acc     dur\n-------  ------------  -----------  ------\n      1        0.6868       0.5650  0.0563\n" +
+			"      7   12   3\n      2           nan       0.6000  0.0563\n", []string{"epoch=1 train_loss=0.6868 test_accuracy=0.565", "epoch=2 test_accuracy=0.6"}},
+		"table from zero": {"epoch     train_loss  valid_loss  time    \n0         0.9         0.8         00:01     \n1         0.7         0.6         00:01     \n",
+			[]string{"epoch=1 train_loss=0.9 test_loss=0.8", "epoch=2 train_loss=0.7 test_loss=0.6"}},
 		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})

@@ -41,13 +41,14 @@ type progressParser struct {
 	// does not lower it.
 	part    float64
 	bars    barState
-	columns bool    // the header of Ultralytics' table has been printed
-	toks    []token // scratch
+	columns bool     // the header of Ultralytics' table has been printed
+	header  []string // of the last table that is aligned by blanks
+	toks    []token  // scratch
 	words   interner
 }
 
 func (p *progressParser) save() parserState {
-	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Columns: p.columns}
+	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Header: p.header}
 	if bars := p.bars; bars != (barState{}) {
 		s.Bars = &bars
 	}
@@ -55,7 +56,7 @@ func (p *progressParser) save() parserState {
 }
 
 func (p *progressParser) load(s parserState) {
-	p.zero, p.epoch, p.total, p.part, p.columns = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Columns
+	p.zero, p.epoch, p.total, p.part, p.header = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Header
 	if s.Bars != nil {
 		p.bars = *s.Bars
 	}
@@ -78,6 +79,9 @@ func (p *progressParser) read(text []byte, r *Row) bool {
 	}
 	if len(p.opts.patterns) > 0 {
 		return p.match(text, r)
+	}
+	if p.tableRow(text, r) {
+		return r.known()
 	}
 	if !mayBeProgress(text) {
 		return false

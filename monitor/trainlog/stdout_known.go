@@ -3,6 +3,7 @@ package trainlog
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"strings"
 )
 
@@ -114,12 +115,8 @@ func (p *progressParser) metric(name string, v float64, r *Row) {
 // ultralyticsRow parses rows of Ultralytics' table: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━
 // 2/4".
 func (p *progressParser) ultralyticsRow(r *Row) bool {
-	if len(p.toks) >= 3 && p.toks[0].word == "epoch" && p.toks[1].word == "gpu_mem" {
-		p.columns = true
-		return true
-	}
 	first, last := &p.toks[0], token{of: math.NaN()}
-	if !p.columns || !(first.of > 0) || first.bracket || first.bar || first.number < 1 || len(p.toks) < 4 {
+	if len(p.header) < 2 || p.header[1] != "gpu_mem" || !(first.of > 0) || first.bracket || first.bar || first.number < 1 || len(p.toks) < 4 {
 		return false
 	}
 	for i := range p.toks[1:] {
@@ -133,6 +130,46 @@ func (p *progressParser) ultralyticsRow(r *Row) bool {
 	p.epoch, p.total = first.number, first.of
 	setPositive(r, TotalEpochs, p.total)
 	setPositive(r, Epoch, p.epoch-1+math.Min(1, last.number/last.of))
+	return true
+}
+
+// wide separates the columns of a table that is aligned by blanks.
+var wide = regexp.MustCompile(`\s{2,}|\t`)
+
+// tableRow parses a table that is aligned by blanks, with a header that begins with the count of its rows: "epoch" of
+// skorch and fastai; "E  #" of spaCy, the numbers of complete epochs and of steps. It reports whether a line is such a
+// header, or a row: a number in every column, or a time.
+func (p *progressParser) tableRow(text []byte, r *Row) bool {
+	text = bytes.TrimSpace(text)
+	first := text[:max(0, bytes.IndexAny(text, " \t"))]
+	at := digitsOf(first)
+	if len(first) == 0 || len(first) > 9 || at < 0 && first[0]|0x20 != 'e' || at >= 0 && len(p.header) == 0 {
+		return false
+	}
+	columns := wide.Split(strings.ToLower(string(text)), -1)
+	if len(columns) > 1 && (columns[0] == "epoch" || columns[0] == "e" && columns[1] == "#") {
+		p.header = columns
+		return true
+	}
+	if len(columns) != len(p.header) || at < 0 {
+		return false
+	}
+	f := linePosition{epoch: float64(at), epochs: math.NaN(), step: math.NaN(), steps: math.NaN(), result: true}
+	found := Row{Line: r.Line}
+	for i, c := range columns[1:] {
+		v, how := parseNumber([]byte(c), false)
+		if how == readText && !strings.Contains(c, ":") {
+			return false
+		}
+		p.result(wordRole(p.header[1+i], ""), p.header[1+i], "", &token{number: v, of: math.NaN()}, &f, &found)
+		if p.header[1+i] == "#" {
+			setPositive(&found, Step, v)
+			setPositive(&found, Epoch, f.epoch)
+			f.epoch = math.NaN()
+		}
+	}
+	p.position(&f, lineText{}, &found)
+	*r = found
 	return true
 }
 

@@ -89,7 +89,7 @@ func configName(n string) bool {
 func (c *Command) isConfig(w word) bool {
 	ext := strings.ToLower(filepath.Ext(w.value))
 	switch ext {
-	case ".yaml", ".yml", ".json", ".conf", ".toml":
+	case ".yaml", ".yml", ".json", ".conf", ".cfg", ".toml":
 	case ".py":
 		return w.form == positional && c.source != nil && c.source.configurator()
 	default:
@@ -120,7 +120,7 @@ func readConfig(path, shown string) []configEntry {
 			}
 		}
 		slices.Reverse(out) // the last one takes effect
-	case ".conf", ".toml":
+	case ".conf", ".cfg", ".toml":
 		out = readKeyValues(string(data), shown)
 	default:
 		var doc yaml.Node
@@ -157,7 +157,7 @@ func join(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// readKeyValues parses lines of key = value with [sections], as in files of LightGBM, XGBoost and TOML.
+// readKeyValues parses lines of key = value with [sections], as in files of LightGBM, XGBoost, spaCy and TOML.
 func readKeyValues(text, file string) []configEntry {
 	var out []configEntry
 	section := ""

@@ -82,6 +82,8 @@ func TestLengths(t *testing.T) {
 		"lightgbm config=lightgbm.conf":                                           "70 step stated",
 		"lightgbm config=lightgbm.conf num_iterations=5":                          "5 step stated",
 		"xgboost train.conf num_round=5":                                          "5 step stated",
+		"spacy train spacy.cfg --output out":                                      "900 step stated",
+		"python -m spacy train spacy.cfg --training.max_steps 400":                "400 step stated",
 		"bash launch.sh":                                                          "15 epoch stated",
 		"./launch.sh":                                                             "15 epoch stated",
 		"python yaml_default.py":                                                  "11 epoch stated",

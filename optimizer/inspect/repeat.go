@@ -9,13 +9,19 @@ import (
 // searches matches the calls that train an estimator several times, handing those that call a function several times.
 var (
 	searches = regexp.MustCompile(`(^|\.)(cross_val_score|cross_validate|cross_val_predict|\w+SearchCV)$`)
-	handing  = regexp.MustCompile(`(^|\.)(optimize|fmin|agent|Tuner|with_parameters|with_resources|tune\.run|\w+_minimize)$`)
+	handing  = regexp.MustCompile(`(^|\.)(optimize|fmin|agent|Tuner|with_parameters|with_resources|tune\.run|map|starmap|delayed|\w+_minimize)$`)
+)
+
+// making matches the calls that make a trainer, settling those that only set its length, such as TrainingArguments.
+var (
+	making   = regexp.MustCompile(`(^|\.)\w*Trainer$`)
+	settling = regexp.MustCompile(`(^|\.)(\w*TrainingArguments|\w+Config|Namespace)$`)
 )
 
 // Repeats reports whether the job makes several trainings and its settings describe one of them: the commands of a shell
 // script, folds, seeds, the trials of a search. Their number, and with it the length of the job, is unknown.
 func (c *Command) Repeats() bool {
-	return c.many || c.inner != nil && c.inner.Repeats() || c.source != nil && c.source.repeats()
+	return c.many || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.source.repeats()
 }
 
 // repetition is how often a statement is executed.
@@ -27,36 +33,67 @@ const (
 	several            // in another loop
 )
 
+// multirun reports whether hydra starts the training once for each combination of settings.
+func (c *Command) multirun() bool {
+	return c.calls("hydra.main") && slices.ContainsFunc(c.words, func(w word) bool { return w.key == "-m" || w.key == "--multirun" })
+}
+
+// oftenCalled stands for a statement that is executed several times.
+const oftenCalled = -1
+
 // repetitions finds how often the statements of a script are executed.
 type repetitions struct {
 	*script
-	calls     map[string][]int      // function → the statements that call it
+	calls     map[string][]int      // callee → the statements that call it
 	handed    map[string]bool       // functions that a call executes several times
 	functions map[string]repetition // results, by scope
+	classes   map[string]map[string]bool
 }
 
 // repeats reports whether all trainings of the script, its loops over epochs and its calls with a length, are executed
-// several times.
+// several times. In a script without any, these are its calls with settings, or else those that receive a length for a
+// training elsewhere.
 func (s *script) repeats() bool {
-	r := repetitions{s, map[string][]int{}, map[string]bool{}, map[string]repetition{}}
-	var trainings []int
+	r := repetitions{s, map[string][]int{}, map[string]bool{}, map[string]repetition{}, s.classNames()}
+	var trainings, settings, elsewhere []int
 	for i := range s.statements {
-		if loopUnit(s.statements[i].tokens) == unitEpoch {
+		if r.overEpochs(i) {
 			trainings = append(trainings, i)
 		}
 	}
 	for i := range s.calls {
 		c := &s.calls[i]
 		at, booster, hands := s.statementAt(c.line), boosters.MatchString(c.full), handing.MatchString(c.full)
+		given := s.passesAll(at)
+		if c.listed {
+			at = oftenCalled
+		}
 		r.calls[c.callee] = append(r.calls[c.callee], at)
+		if last(c.callee) == "hyperparameter_search" {
+			return true
+		}
+		if making.MatchString(c.full) && r.classes[c.callee] == nil {
+			trainings = append(trainings, at)
+		}
 		for _, a := range c.args {
-			if (booster || trainers.MatchString(c.full)) && (unitOf(strings.ToLower(a.key), "") != "" || booster && (a.key == "n_estimators" || a.key == "iterations")) {
+			length := unitOf(strings.ToLower(a.key), "") != ""
+			switch set := length && trainers.MatchString(c.full); {
+			case set && settling.MatchString(c.full):
+				settings = append(settings, at)
+			case set || booster && (length || a.key == "n_estimators" || a.key == "iterations"):
 				trainings = append(trainings, at)
 			}
+			given = given || length || unitOf(referred(a.tokens), "") != ""
 			for k := 0; hands && k < len(a.tokens); k++ {
 				r.handed[a.tokens[k].s] = true
 			}
 		}
+		if given && !notTrainers.MatchString(c.full) {
+			elsewhere = append(elsewhere, at)
+		}
+	}
+	if len(trainings) == 0 {
+		trainings = settings
 	}
 	often := partly
 	for _, at := range trainings {
@@ -66,11 +103,56 @@ func (s *script) repeats() bool {
 			often = several
 		}
 	}
-	return often == several || slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) })
+	return often == several || slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) }) ||
+		len(trainings) == 0 && slices.ContainsFunc(elsewhere, func(at int) bool { return r.of(at) == several })
+}
+
+// overEpochs reports whether statement i is the head of a loop over epochs.
+func (s *script) overEpochs(i int) bool {
+	t := s.statements[i].tokens
+	if t[0].s != "for" || loopUnit(t) != "" {
+		return loopUnit(t) == unitEpoch
+	}
+	args := rangeOf(t)
+	return len(args) > 0 && unitOf(referred(args[len(args)-1].tokens), "") == unitEpoch
+}
+
+// maxBases is the number of classes that a class is taken to extend, directly or not.
+const maxBases = 8
+
+// classNames returns for each class the names by which its methods are called: the class, those that extend it, and
+// variables that hold an instance.
+func (s *script) classNames() map[string]map[string]bool {
+	names, extends := map[string]map[string]bool{}, map[string][]string{}
+	for _, d := range s.definitions {
+		if !d.class {
+			continue
+		}
+		of := []string{d.name}
+		for _, t := range d.bases {
+			of = append(of, extends[t.s]...)
+		}
+		extends[d.name] = of[:min(len(of), maxBases)]
+		names[d.name] = map[string]bool{}
+		for _, class := range extends[d.name] {
+			names[class][d.name] = true
+		}
+	}
+	for _, a := range s.assignments {
+		if made, n := dotted(a.value, 0); a.how == assigned && n < len(a.value) && a.value[n].s == "(" {
+			for _, class := range extends[last(made)] {
+				names[class][a.target] = true
+			}
+		}
+	}
+	return names
 }
 
 // of returns how often a statement is executed.
 func (r *repetitions) of(at int) repetition {
+	if at == oftenCalled {
+		return several
+	}
 	often, scope := once, r.statements[at].scope
 	for p := r.statements[at].parent; p >= 0; p = r.statements[p].parent {
 		t := r.statements[p].tokens
@@ -90,12 +172,36 @@ func (r *repetitions) of(at int) repetition {
 	}
 	r.functions[scope] = once // to itself
 	in := once
-	if r.handed[last(scope)] {
-		in = several
-	}
-	for _, at := range r.calls[last(scope)] {
+	for _, at := range r.callsOf(scope) {
 		in = max(in, r.of(at))
 	}
 	r.functions[scope] = in
 	return max(often, in)
 }
+
+// callsOf returns the statements that call a function, or that construct the class of a method or call the method.
+func (r *repetitions) callsOf(scope string) (at []int) {
+	function := last(scope)
+	names := r.classes[last(outer(scope))]
+	hands := r.handed[function]
+	for n := range names {
+		at = append(append(at, r.calls[n]...), r.calls[n+"."+function]...)
+		hands = hands || r.handed[n]
+	}
+	called := function
+	if names != nil {
+		called = "self." + function
+	}
+	for _, from := range r.calls[called] {
+		if names == nil || from == oftenCalled || names[last(outer(r.statements[from].scope))] {
+			at = append(at, from)
+		}
+	}
+	if hands {
+		at = append(at, oftenCalled)
+	}
+	return at
+}
+
+// outer returns the scope that contains a scope.
+func outer(scope string) string { return scope[:max(0, strings.LastIndexByte(scope, '.'))] }

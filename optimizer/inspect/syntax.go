@@ -32,6 +32,7 @@ type call struct {
 	scope string
 	// main is true for a call in the main block, module for one at module level (including the main block).
 	main, module bool
+	listed       bool // in a comprehension: [train(fold) for fold in folds]
 }
 
 // argument is one argument of a call; key is "" for a positional one.
@@ -243,7 +244,11 @@ func (s *script) nest() {
 			l := s.lines[st.line-1]
 			st.indent = len(l) - len(strings.TrimLeft(l, " \t"))
 		}
-		for len(open) > 0 && s.statements[open[len(open)-1]].indent >= st.indent {
+		for len(open) > 0 {
+			p := &s.statements[open[len(open)-1]]
+			if p.indent < st.indent || p.line == st.line && compound[p.tokens[0].s] { // for fold in folds: train(fold)
+				break
+			}
 			open = open[:len(open)-1]
 		}
 		st.parent = -1
@@ -374,9 +379,22 @@ func (s *script) readCall(st *statement, match []int, i int) {
 	if j >= 1 && t[j-1].kind == name && t[j-1].s == "class" {
 		return
 	}
-	c := call{callee: b.String(), args: args, line: int(t[j].line), scope: st.scope, main: st.inMain, module: st.scope == ""}
+	c := call{callee: b.String(), args: args, line: int(t[j].line), scope: st.scope, main: st.inMain, module: st.scope == "", listed: listed(t, match, i)}
 	c.full = s.resolve(c.callee)
 	s.calls = append(s.calls, c)
+}
+
+// listed reports whether the call whose parenthesis opens at i is repeated by a comprehension around it.
+func listed(t []token, match []int, i int) bool {
+	for k := match[i] + 1; k < len(t) && t[k].s != ","; k++ {
+		switch {
+		case t[k].kind == name && t[k].s == "for":
+			return true
+		case t[k].kind == operator && strings.Contains("([{", t[k].s):
+			k = min(match[k], len(t))
+		}
+	}
+	return false
 }
 
 // resolve replaces the first part of a dotted name by its imported path.

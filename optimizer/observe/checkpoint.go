@@ -171,9 +171,6 @@ func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 		switch {
 		case !again:
 			h = history{last: c.stamp, since: now}
-			if known {
-				h.changes = 1 // it existed at the start and was rewritten
-			}
 		case h.last != c.stamp:
 			h = history{last: c.stamp, since: now, changes: h.changes + 1}
 		}

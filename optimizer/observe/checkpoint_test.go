@@ -200,8 +200,10 @@ func TestWeakNames(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(CheckpointOptions{})
 	p.write("cache/data.pt", "tensor")
+	f.Start(p.now)
 	p.write("model.json", "{}")
 	p.write("odd.name", "bytes")
+	p.write("cache/data.pt", "prepared again") // before the training, by the same script
 	p.later(time.Minute)
 	if got := p.find(f); got != "" {
 		t.Errorf("without evidence: %q", got)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/internal/regular"
 )
 
 // Off returns why a job with this command and environment cannot be observed; empty if it can be, provided that it
@@ -18,6 +20,9 @@ import (
 func WhyUnobservable(argv, env []string) string {
 	if slices.Contains(env, switchVariable+"=off") {
 		return switchVariable + "=off is set"
+	}
+	if replacesPath(strings.Join(argv, " ")) || replacesPath(shellText(argv)) {
+		return "the command sets PYTHONPATH without its former value, which is how Python loads it; PYTHONPATH=DIR:$PYTHONPATH in a shell keeps it"
 	}
 	words := argv
 	if len(argv) > 0 && !isPython(argv[0]) {
@@ -39,6 +44,41 @@ func WhyUnobservable(argv, env []string) string {
 		}
 	}
 	return ""
+}
+
+// replacesPath reports whether a shell text replaces PYTHONPATH for every Python that it names.
+func replacesPath(text string) (replaced bool) {
+	for line := range strings.Lines(text) {
+		line, here := strings.TrimSpace(line), false
+		for w := range strings.FieldsSeq(line) {
+			value, sets := strings.CutPrefix(w, "PYTHONPATH=")
+			switch {
+			case strings.HasPrefix(line, "#"):
+			case sets && !strings.Contains(value, "PYTHONPATH"):
+				if here = true; line == w || strings.HasPrefix(line, "export ") {
+					return true // for all that follow
+				}
+			case isPython(w) && !here:
+				return false
+			}
+		}
+		replaced = replaced || here
+	}
+	return replaced
+}
+
+// shellText returns the shell script that a command runs; empty without one, or if it is longer than headBytes.
+func shellText(argv []string) string {
+	i := slices.IndexFunc(argv, func(w string) bool { return !isShell(w) })
+	if i < 0 || i == 0 && !slices.ContainsFunc(interpreterLine(argv[0]), isShell) {
+		return ""
+	}
+	text, _ := regular.ReadFile(argv[i], headBytes)
+	return string(text)
+}
+
+func isShell(word string) bool {
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh"}, filepath.Base(word))
 }
 
 // isPython reports whether word names a Python interpreter, such as /usr/bin/python3.11.

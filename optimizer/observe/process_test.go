@@ -223,6 +223,20 @@ func TestOff(t *testing.T) {
 	} {
 		want(t, argv, WhyUnobservable(strings.Fields(argv), nil) != "", off)
 	}
+	for text, off := range map[string]bool{
+		"python3 train.py": false, "# PYTHONPATH=. python3 train.py\npython3 train.py": false, "PYTHONPATH=. python3 train.py": true,
+		"cd src\nexport PYTHONPATH=$PWD\npython3 train.py": true, "export PYTHONPATH=.:$PYTHONPATH\npython3 train.py": false,
+		"PYTHONPATH=lib\ntorchrun train.py": true, "python3 prepare.py\nPYTHONPATH=. python3 train.py": false, "echo PYTHONPATH": false,
+	} {
+		script := filepath.Join(t.TempDir(), "run.sh")
+		if err := os.WriteFile(script, []byte("#!/usr/bin/env bash\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, argv := range [][]string{{script}, {"bash", script, "x"}, {"bash", "-c", text}} {
+			want(t, strings.Join(argv, " ")+": "+text, WhyUnobservable(argv, nil) != "", off)
+		}
+	}
+	want(t, "env PYTHONPATH", WhyUnobservable([]string{"env", "PYTHONPATH=.", "python3", "train.py"}, nil) != "", true)
 	for argv, buffers := range map[string]bool{"python3 -I x.py": true, "python3 -EB x.py": true, "python3 -u -I x.py": false, "python3 -Iu x.py": false, "python3 -S x.py": false} {
 		want(t, argv+" buffers", strings.Contains(WhyUnobservable(strings.Fields(argv), nil), "buffers its output"), buffers)
 	}

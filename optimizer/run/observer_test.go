@@ -123,10 +123,14 @@ func TestObservedTraining(t *testing.T) {
 }
 
 // TestPrintedTotalOfObservedEpochs: a loop over a DataLoader that prints "Epoch i/n" is counted by the observer, and its
-// total is the printed one, unless the output counts something else.
+// total is the printed one, unless the output counts something else or the script makes several trainings.
 func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 	t.Parallel()
-	for printed, want := range map[string]float64{"Epoch %d/8 loss 0.5\n": 8, "Epoch 7%d/90 of another count\n": 0} {
+	const folds = "for fold in range(2):\n    for epoch in range(8): train()\n"
+	for _, c := range []struct {
+		printed, source string
+		want            float64
+	}{{"Epoch %d/8 loss 0.5\n", "", 8}, {"Epoch 7%d/90 of another count\n", "", 0}, {"Epoch %d/8 loss 0.5\n", folds, 0}} {
 		s := observedStage(t, func(a *actor) launch.Exit {
 			a.begins(nil)
 			for a.epoch < 8 {
@@ -135,14 +139,20 @@ func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 					t.Error(err)
 					return failed(1)
 				}
-				fmt.Fprintf(out, printed, a.epoch+1)
+				fmt.Fprintf(out, c.printed, a.epoch+1)
 				out.Close()
 				a.progress(1, map[string]any{"step": 20 * (a.epoch + 1), "epoch": a.epoch + 1, "step_seconds": 0.05})
 			}
 			return finished
 		})
-		if rec := s.run().Record; rec.Training.Unit != "epoch" || rec.Log.Format != "observer" || !(float64(rec.Training.TotalUnits) == want || want == 0 && math.IsNaN(float64(rec.Training.TotalUnits))) {
-			t.Errorf("%q: %v %ss by %s, want %g", printed, rec.Training.TotalUnits, rec.Training.Unit, rec.Log.Format, want)
+		if c.source != "" {
+			s.cfg.Train = "folds.py"
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, s.cfg.Train), []byte(c.source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rec := s.run().Record; rec.Training.Unit != "epoch" || rec.Log.Format != "observer" || !(float64(rec.Training.TotalUnits) == c.want || c.want == 0 && math.IsNaN(float64(rec.Training.TotalUnits))) {
+			t.Errorf("%q, %q: %v %ss by %s, want %g", c.printed, c.source, rec.Training.TotalUnits, rec.Training.Unit, rec.Log.Format, c.want)
 		}
 	}
 }
