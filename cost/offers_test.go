@@ -10,6 +10,16 @@ import (
 	"trainopt/resources"
 )
 
+// ratesSample is a documented rates file that LoadRates accepts.
+const ratesSample = `# Prices in USD. Either the three unit prices, or instance_hour for the whole machine.
+gpu_hour: 1.10      # per GPU and hour
+cpu_hour: 0.037     # per logical CPU and hour
+gib_hour: 0.0036    # per GiB of host memory and hour
+# instance_hour: 21.96
+source: contract with our provider
+dated: 2026-07-01   # the day of the prices
+`
+
 func TestEmbeddedOffersAreSound(t *testing.T) {
 	offers, err := Offers()
 	if err != nil {

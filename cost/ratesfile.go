@@ -14,23 +14,13 @@ import (
 	"trainopt/internal/wording"
 )
 
-// ratesSample is a documented rates file that LoadRates accepts.
-const ratesSample = `# Prices in USD. Either the three unit prices, or instance_hour for the whole machine.
-gpu_hour: 1.10      # per GPU and hour
-cpu_hour: 0.037     # per logical CPU and hour
-gib_hour: 0.0036    # per GiB of host memory and hour
-# instance_hour: 21.96
-source: contract with our provider
-dated: 2026-07-01   # the day of the prices
-`
-
 // rateKeys are all keys of a rates file.
 var rateKeys = []string{"gpu_hour", "cpu_hour", "gib_hour", "instance_hour", "source", "dated"}
 
 // maxRatesFile is the maximum size of a rates file in bytes.
 const maxRatesFile = 1 << 20
 
-// LoadRates reads a rates file in YAML or JSON; see ratesSample. Keys are strict, and the error joins all problems:
+// LoadRates reads a rates file in YAML or JSON. Keys are strict, and the error joins all problems:
 // an unknown key (with the most similar known one), a duplicate key, a value that is not a number, unit prices beside
 // an instance price, and the problems of [Rates.Validate].
 func LoadRates(path string) (Rates, error) {

@@ -76,11 +76,9 @@ type Spread struct{ P5, P50, P95 float64 }
 
 // quote is the projected cost of a job on one offer.
 type quote struct {
-	Offer Offer  // UseSpot selects the spot price
-	Hours Spread // uninterrupted running time, as given
-	Paid  Spread // paid hours
-	Wall  Spread // wall-clock hours until completion
-	Cost  Spread // USD
+	Paid Spread // paid hours
+	Wall Spread // wall-clock hours until completion
+	Cost Spread // USD
 	// Interruption is the part of Cost.P50 that is expected from interruptions, USD; 0 on demand.
 	Interruption USD
 	// Interruptions are the interruptions assumed; the zero value on demand.
@@ -98,7 +96,7 @@ func (o Offer) Quote(hours Spread, i Interruptions) (quote, bool) {
 	if !(hours.P5 > 0) || !(hours.P50 >= hours.P5) || !(hours.P95 >= hours.P50) || math.IsInf(hours.P95, 0) || !(price > 0) {
 		return quote{}, false
 	}
-	q := quote{Offer: o, Hours: hours, Paid: hours, Wall: hours}
+	q := quote{Paid: hours, Wall: hours}
 	if o.UseSpot {
 		q.Interruptions = i
 		q.Paid, q.Wall = i.spreads(hours)

@@ -49,6 +49,14 @@ func newCritic(nc network.Config, c Config, seed, which uint64) *critic {
 	return k
 }
 
+// descend makes one step of a critic along the gradient of its outputs and moves its target towards it.
+func (l *learner) descend(c *critic, grad []float32) {
+	c.trainer.Backward(grad, nil)
+	c.trainer.SetRate(l.rate())
+	c.trainer.Step()
+	c.target.Blend(c.online, float32(l.config.Tau))
+}
+
 // firstTemperature and finalTemperature are the initial and the final value of α.
 const (
 	firstTemperature = 0.1
@@ -82,13 +90,7 @@ func (a *conditioned) Act(o Observation, w []float32, explore bool) int {
 	if !explore {
 		return argmax(pi)
 	}
-	u := a.acting.Float32()
-	for i, p := range pi {
-		if u -= p; u < 0 && p > 0 {
-			return i
-		}
-	}
-	return argmax(pi)
+	return draw(pi, a.acting)
 }
 
 // Policy returns the probability of each action, 0 where masked. The result is valid until the next call.
@@ -215,10 +217,7 @@ func (a *conditioned) updateCritics(n int) (loss float64) {
 		for i, v := range q {
 			a.meanQ[i] += v / float32(len(a.critics))
 		}
-		c.trainer.Backward(a.grad, nil)
-		c.trainer.SetRate(a.rate())
-		c.trainer.Step()
-		c.target.Blend(c.online, float32(a.config.Tau))
+		a.descend(c, a.grad)
 	}
 	return loss / float64(n*len(a.critics))
 }

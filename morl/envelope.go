@@ -60,8 +60,7 @@ func (a *envelope) Act(o Observation, w []float32, explore bool) int {
 	q := a.Q(o, w)
 	tilde := resize(a.tilde, len(w))
 	a.scaled(tilde, w)
-	action := best(q, tilde, o.Mask)
-	return action
+	return best(q, tilde, o.Mask)
 }
 
 // Q returns the vector value of each action, actions × objectives, in the networks' scale, as the mean over the
@@ -109,10 +108,7 @@ func (a *envelope) update() {
 		for k := range n {
 			loss += vectorLoss(a.grad, q, y[k*m:(k+1)*m], a.tilde[k*m:(k+1)*m], (k*a.shape.Actions+a.batch.Action[k])*m, n)
 		}
-		c.trainer.Backward(a.grad, nil)
-		c.trainer.SetRate(a.rate())
-		c.trainer.Step()
-		c.target.Blend(c.online, float32(a.config.Tau))
+		a.descend(c, a.grad)
 	}
 	a.stats.Updates++
 	a.smooth(loss / float64(n*len(a.critics)))

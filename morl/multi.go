@@ -291,10 +291,7 @@ func (p *policy) updateCritic() float64 {
 	for k := range n {
 		loss += vectorLoss(p.grad, q, y[k*m:(k+1)*m], p.tilde, k*m, n)
 	}
-	c.trainer.Backward(p.grad, nil)
-	c.trainer.SetRate(p.rate())
-	c.trainer.Step()
-	c.target.Blend(c.online, float32(p.config.Tau))
+	p.descend(c, p.grad)
 	return loss / float64(n)
 }
 

@@ -15,11 +15,6 @@ import (
 	"trainopt/internal/wording"
 )
 
-// sampleHost is a commented host description that LoadHostDescription accepts.
-//
-//go:embed host.sample.yaml
-var sampleHost string
-
 // hostDescription is the description of another machine, read from YAML or JSON.
 type hostDescription struct {
 	Name   string           `yaml:"name"`

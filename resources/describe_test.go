@@ -1,11 +1,17 @@
 package resources
 
 import (
+	_ "embed"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// sampleHost is a commented host description that LoadHostDescription accepts.
+//
+//go:embed host.sample.yaml
+var sampleHost string
 
 func TestSampleHostIsValid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "host.yaml")

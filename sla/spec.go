@@ -1,6 +1,11 @@
 package sla
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"trainopt/internal/stat"
+)
 
 // Interval is a prediction: its 5th, 50th and 95th percentile, P5 ≤ P50 ≤ P95. It is the interval type of all packages:
 // optimizer/perf makes it from the posterior of a performance model, optimizer/plan and optimizer/run from the draws of a
@@ -12,6 +17,13 @@ type Interval struct {
 	P5  float64 `json:"p5"`
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
+}
+
+// Quantiles returns the interval of draws, interpolated linearly between order statistics; NaN without draws. It sorts them.
+// O(n log n).
+func Quantiles(draws []float64) Interval {
+	slices.Sort(draws)
+	return Interval{P5: stat.Quantile(draws, 0.05), P50: stat.Quantile(draws, 0.5), P95: stat.Quantile(draws, 0.95)}
 }
 
 // Spec contains the limits of one run. It does not change during a run. A zero field sets no limit.

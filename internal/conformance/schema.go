@@ -16,9 +16,9 @@ import (
 // recordSchema is the path of the JSON schema of run.json in the repository.
 const recordSchema = "optimizer/journal/run.schema.json"
 
-// ReadRecordSchema returns the JSON schema (draft 2020-12) of run.json. It finds the repository above the working
+// readRecordSchema returns the JSON schema (draft 2020-12) of run.json. It finds the repository above the working
 // directory, which is that of the tested package.
-func ReadRecordSchema() ([]byte, error) {
+func readRecordSchema() ([]byte, error) {
 	dir, err := os.Getwd()
 	for err == nil {
 		data, missing := os.ReadFile(filepath.Join(dir, recordSchema))
@@ -31,7 +31,7 @@ func ReadRecordSchema() ([]byte, error) {
 }
 
 var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	text, err := ReadRecordSchema()
+	text, err := readRecordSchema()
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +48,7 @@ func readDigests(path string) (digests, error) {
 func (d digests) write(path string) error {
 	var b strings.Builder
 	b.WriteString(digestsHead)
-	for _, key := range sortedKeys(d) {
+	for _, key := range slices.Sorted(maps.Keys(d)) {
 		fmt.Fprintf(&b, "%s  %s\n", d[key], key)
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644)

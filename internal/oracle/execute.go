@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -150,7 +151,7 @@ func (r *runner) execute(ctx context.Context, c command, work, home string) (res
 	if err != nil {
 		return result{}, err
 	}
-	for _, path := range sortedKeys(after) {
+	for _, path := range slices.Sorted(maps.Keys(after)) {
 		if after[path] == before[path] {
 			continue
 		}
@@ -205,13 +206,4 @@ func files(dir string) (map[string]string, error) {
 		return err
 	})
 	return out, err
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

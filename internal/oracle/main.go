@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -102,7 +103,7 @@ func oracle(ctx context.Context, w io.Writer, o options, update bool) error {
 // difference.
 func compare(w io.Writer, kept outputs, stored, found digests, whole bool) int {
 	different := 0
-	for _, key := range sortedKeys(found) {
+	for _, key := range slices.Sorted(maps.Keys(found)) {
 		switch stored[key] {
 		case found[key]:
 			continue
@@ -113,7 +114,7 @@ func compare(w io.Writer, kept outputs, stored, found digests, whole bool) int {
 		}
 		different++
 	}
-	for _, key := range sortedKeys(stored) {
+	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		if whole && found[key] == "" {
 			fmt.Fprintf(w, "not run: %s\n", key)
 			different++

@@ -2,8 +2,8 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
@@ -120,7 +120,7 @@ func characteristics(runs []run) []modelCharacteristics {
 		byModel[r.model] = append(byModel[r.model], r)
 	}
 	var list []modelCharacteristics
-	for _, model := range sortedKeys(byModel) {
+	for _, model := range slices.Sorted(maps.Keys(byModel)) {
 		c := modelCharacteristics{Model: model}
 		texts := func(of func(history.Job) string) []string {
 			seen := []string{}
@@ -146,13 +146,4 @@ func characteristics(runs []run) []modelCharacteristics {
 		list = append(list, c)
 	}
 	return list
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, strings.Compare)
-	return keys
 }

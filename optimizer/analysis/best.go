@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,7 +83,7 @@ type arm struct {
 // best returns the best configuration by each measure with data. Failed runs are excluded. The value of a
 // configuration is the geometric mean over its runs. O(n log n).
 func best(work workTotals, runs []measured) []bestConfig {
-	samples := !slices.ContainsFunc(runs, func(m measured) bool { return !known(m.Speed) })
+	samples := !slices.ContainsFunc(runs, func(m measured) bool { return !page.Known(m.Speed) })
 	if !samples { // use one measure for all runs
 		runs = slices.Clone(runs)
 		for i := range runs {
@@ -104,12 +105,12 @@ func best(work workTotals, runs []measured) []bestConfig {
 func armsOf(runs []measured, c criterion) []arm {
 	byKey := map[string][]measured{}
 	for _, m := range runs {
-		if v := c.of(m); m.State != "failed" && known(v) && v > 0 {
+		if v := c.of(m); m.State != "failed" && page.Known(v) && v > 0 {
 			byKey[configKey(m.On)] = append(byKey[configKey(m.On)], m)
 		}
 	}
 	var arms []arm
-	for _, key := range sortedKeys(byKey) {
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		a := arm{on: byKey[key][0].On}
 		var values []float64
 		for _, m := range byKey[key] {

@@ -166,7 +166,7 @@ func defaultRates(gpus float64, gpuType string) cost.Rates {
 // price sets usd and split. It returns the rates, or false if the life did not run or its allocation or time is not
 // recorded. Memory that is not recorded is not charged.
 func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
-	if l.job.Start.IsZero() || !known(l.cpus) || !known(l.gpus) || !known(l.seconds) {
+	if l.job.Start.IsZero() || !page.Known(l.cpus) || !page.Known(l.gpus) || !page.Known(l.seconds) {
 		return cost.Rates{}, false
 	}
 	var rates cost.Rates
@@ -180,7 +180,7 @@ func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
 		machines = l.nodes
 	}
 	a := resources.Allocation{GPUs: int(math.Round(l.gpus / machines)), CPUs: int(math.Round(l.cpus / machines))}
-	if known(l.nodeGiB) {
+	if page.Known(l.nodeGiB) {
 		a.Memory = resources.GiB(l.nodeGiB * l.nodes / machines)
 	}
 	times := cost.USD(l.seconds / 3600 * machines)
@@ -193,7 +193,7 @@ func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
 // unused returns the part of an amount of money that was held without use; NaN if the used share or the price is not
 // known.
 func (l *life) unused(usd, share float64) float64 {
-	if !known(l.usd) || !known(share) {
+	if !page.Known(l.usd) || !page.Known(share) {
 		return math.NaN()
 	}
 	return usd * max(0, 1-share)

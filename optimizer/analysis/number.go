@@ -14,8 +14,6 @@ import (
 // plain formats a number for machines; an unknown one is empty.
 func plain(v float64) string { return page.CSVCell(v, 9) }
 
-func known(v float64) bool { return page.Known(v) }
-
 func unknown() float64 { return math.NaN() }
 
 // confidence is the level of every interval of the package.
@@ -36,7 +34,7 @@ type estimated struct {
 func estimate(values []float64) estimated {
 	e := estimated{Mean: page.Number(unknown()), Lo: page.Number(unknown()), Hi: page.Number(unknown())}
 	for _, v := range values {
-		if known(v) && v > 0 {
+		if page.Known(v) && v > 0 {
 			e.logs = append(e.logs, math.Log(v))
 		}
 	}
@@ -104,7 +102,7 @@ func summarize(values []float64) valueSummary {
 func knownOf(values []float64) []float64 {
 	var out []float64
 	for _, v := range values {
-		if known(v) {
+		if page.Known(v) {
 			out = append(out, v)
 		}
 	}

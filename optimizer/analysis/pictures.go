@@ -14,7 +14,7 @@ func (r *Report) moneyBars() page.Picture {
 	for i := range r.Models {
 		t := &r.Models[i].Totals
 		lost := float64(t.LostUSD)
-		if !known(lost) {
+		if !page.Known(lost) {
 			lost = 0
 		}
 		text := page.USD(float64(t.CostUSD))
@@ -41,7 +41,7 @@ func (r *Report) timeBars() page.Picture {
 func (g *group) plane(id string) *page.Picture {
 	seen := 0
 	for _, m := range g.comparable {
-		if known(m.seconds) && known(m.usd) {
+		if page.Known(m.seconds) && page.Known(m.usd) {
 			seen++
 		}
 	}
@@ -82,7 +82,7 @@ func nearest(runs []measured, b bestConfig) string {
 	id, least := "", 0.0
 	for _, m := range runs {
 		for _, of1 := range b.RunIDs {
-			if v := of(m); m.ID == of1 && known(v) && (id == "" || v < least) {
+			if v := of(m); m.ID == of1 && page.Known(v) && (id == "" || v < least) {
 				id, least = m.ID, v
 			}
 		}

@@ -60,7 +60,7 @@ func (g *jobGroup) recommend() recommendation {
 func (g *jobGroup) of(value func(*life) float64) []float64 {
 	var out []float64
 	for i := range g.lives {
-		if l := &g.lives[i]; l.completed() && known(value(l)) {
+		if l := &g.lives[i]; l.completed() && page.Known(value(l)) {
 			out = append(out, value(l))
 		}
 	}
@@ -113,7 +113,7 @@ func (g *jobGroup) cpuLine() (line option, withheld string) {
 	if tasks > 1 {
 		line.Reason += fmt.Sprintf(", for %.0f tasks", tasks)
 	}
-	if known(held) && perTask*tasks > held {
+	if page.Known(held) && perTask*tasks > held {
 		perTask = max(1, math.Floor(held/tasks))
 		line.Reason += ", but not more than allocated: whether more would be used is not known"
 	}
@@ -167,7 +167,7 @@ func slurmTime(seconds float64) string {
 
 // against compares a line with the latest request.
 func (l option) against(recommended, requested float64, format func(float64) string) option {
-	if !known(requested) {
+	if !page.Known(requested) {
 		return l
 	}
 	l.Lowers, l.Raises = recommended < requested*0.999, recommended > requested*1.001

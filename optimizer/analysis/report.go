@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -153,7 +154,7 @@ func (r *Report) groups(probes []run) {
 		key := groupKey(&p)
 		pieces[key] = append(pieces[key], p)
 	}
-	for _, key := range sortedKeys(byKey) {
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		list := byKey[key]
 		g := group{Model: list[0].Whole.model, Dataset: page.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
 		var parts []run
@@ -188,9 +189,9 @@ func (r *Report) groups(probes []run) {
 	slices.SortStableFunc(r.Findings, func(x, y finding) int {
 		a, b := float64(x.LostUSD), float64(y.LostUSD)
 		switch {
-		case known(a) && !known(b), a > b:
+		case page.Known(a) && !page.Known(b), a > b:
 			return -1
-		case known(b) && !known(a), a < b:
+		case page.Known(b) && !page.Known(a), a < b:
 			return 1
 		}
 		return 0
@@ -216,7 +217,7 @@ func findings(g *group, parts, pieces []run, list []training) []finding {
 		}
 	}
 	var words []string
-	for _, reason := range sortedKeys(reasons) {
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		if reason != "" {
 			words = append(words, fmt.Sprintf("%d× %s", reasons[reason], reason))
 		}
@@ -253,7 +254,7 @@ func totals(list []training) runTotals {
 			t.EndUnknown++
 		}
 		seconds, usd, joules = append(seconds, w.Seconds), append(usd, w.USD), append(joules, w.EnergyJoules)
-		if known(w.USD) {
+		if page.Known(w.USD) {
 			p := priceOf(w)
 			if priced[p.Words] == nil {
 				priced[p.Words] = &p
@@ -268,7 +269,7 @@ func totals(list []training) runTotals {
 	t.LostUSD, t.LostOf = total(lost), len(knownOf(lost))
 	t.EnergyJoules, t.Metered = total(joules), len(knownOf(joules))
 	t.Prices = []price{}
-	for _, words := range sortedKeys(priced) {
+	for _, words := range slices.Sorted(maps.Keys(priced)) {
 		t.Prices = append(t.Prices, *priced[words])
 	}
 	return t
@@ -324,7 +325,7 @@ func (r *Report) caveats(unended, published int) {
 	memory, bad, rows := 0, 0, 0
 	for i := range r.runs {
 		run := &r.runs[i]
-		if run.computed && known(run.USD) && run.Price.Instance == 0 && run.Price.GiBHour > 0 && !known(run.On.MemoryGiB) {
+		if run.computed && page.Known(run.USD) && run.Price.Instance == 0 && run.Price.GiBHour > 0 && !page.Known(run.On.MemoryGiB) {
 			memory++
 		}
 		bad, rows = bad+run.Bad, rows+run.Rows

@@ -41,7 +41,7 @@ func newRun(e history.Entry, rates *cost.Rates) run {
 	if !(r.Speed > 0) {
 		r.Speed = r.PerUnit / e.UnitTime
 	}
-	if !known(r.Speed) || r.Speed <= 0 {
+	if !page.Known(r.Speed) || r.Speed <= 0 {
 		r.Speed = unknown()
 	}
 	return r
@@ -60,7 +60,7 @@ func configOf(e history.Entry) history.Config {
 		on.Nodes = asked.Nodes
 	}
 	for _, f := range []struct{ into, from *float64 }{{&on.GPUs, &asked.GPUs}, {&on.CPUs, &asked.CPUs}, {&on.MemoryGiB, &asked.MemoryGiB}, {&on.Batch, &asked.Batch}} {
-		if !known(*f.into) {
+		if !page.Known(*f.into) {
 			*f.into = *f.from
 		}
 	}
@@ -89,14 +89,14 @@ func (r *run) price(rates *cost.Rates) {
 		if complete && split.Sum() > 0 {
 			r.GPUShare = float64(split.GPU / split.Sum())
 		}
-		if rates != nil || !known(r.USD) {
+		if rates != nil || !page.Known(r.USD) {
 			r.USD, r.computed = r.HourUSD*r.Seconds/3600, true
 		}
 	}
 	if r.On.GPUs == 0 {
 		r.GPUShare = 0
 	}
-	if !known(r.HourUSD) && r.Seconds > 0 {
+	if !page.Known(r.HourUSD) && r.Seconds > 0 {
 		r.HourUSD = r.USD / r.Seconds * 3600
 	}
 }
@@ -104,16 +104,16 @@ func (r *run) price(rates *cost.Rates) {
 // allocation converts a configuration for package cost. complete is false when the GPUs or CPUs are unknown. Unknown
 // memory counts as 0.
 func allocation(c history.Config) (a resources.Allocation, complete bool) {
-	if known(c.GPUs) {
+	if page.Known(c.GPUs) {
 		a.GPUs = int(c.GPUs)
 	}
-	if known(c.CPUs) {
+	if page.Known(c.CPUs) {
 		a.CPUs = int(c.CPUs)
 	}
-	if known(c.MemoryGiB) {
+	if page.Known(c.MemoryGiB) {
 		a.Memory = resources.GiB(c.MemoryGiB)
 	}
-	return a, known(c.GPUs) && known(c.CPUs)
+	return a, page.Known(c.GPUs) && page.Known(c.CPUs)
 }
 
 // samplesPerUnit returns the samples per unit of work; NaN when unknown.
@@ -210,7 +210,7 @@ func modelName(j history.Job, place string) string {
 func configWords(c history.Config) string {
 	var parts []string
 	switch {
-	case !known(c.GPUs):
+	case !page.Known(c.GPUs):
 		parts = append(parts, "GPUs unknown")
 	case c.GPUs == 0:
 		parts = append(parts, "no GPU")
@@ -222,13 +222,13 @@ func configWords(c history.Config) string {
 	if c.Nodes > 1 {
 		parts = append(parts, fmt.Sprintf("%d nodes", c.Nodes))
 	}
-	if known(c.CPUs) {
+	if page.Known(c.CPUs) {
 		parts = append(parts, page.Count(c.CPUs)+" CPU")
 	}
-	if known(c.MemoryGiB) {
+	if page.Known(c.MemoryGiB) {
 		parts = append(parts, page.Count(c.MemoryGiB)+" GiB")
 	}
-	if known(c.Batch) {
+	if page.Known(c.Batch) {
 		parts = append(parts, "batch "+page.Count(c.Batch))
 	}
 	if c.Machine != "" {

@@ -49,17 +49,17 @@ type observation struct {
 func observations(runs []run) (list []observation, unit string) {
 	unit = "samples/s"
 	speed := func(r *run) float64 { return r.Speed }
-	if !slices.ContainsFunc(runs, func(r run) bool { return known(r.Speed) }) {
+	if !slices.ContainsFunc(runs, func(r run) bool { return page.Known(r.Speed) }) {
 		counts := map[string]int{}
 		for i := range runs {
-			if s, _ := runs[i].unitSeconds(); known(s) && runs[i].Unit != "" {
+			if s, _ := runs[i].unitSeconds(); page.Known(s) && runs[i].Unit != "" {
 				counts[runs[i].Unit]++
 			}
 		}
 		if len(counts) == 0 {
 			return nil, ""
 		}
-		units := sortedKeys(counts)
+		units := slices.Sorted(maps.Keys(counts))
 		slices.SortStableFunc(units, func(a, b string) int { return counts[b] - counts[a] })
 		unit = plural(units[0]) + "/s"
 		speed = func(r *run) float64 {
@@ -72,7 +72,7 @@ func observations(runs []run) (list []observation, unit string) {
 	at := map[string]int{}
 	for _, r := range runs {
 		v := speed(&r)
-		if !known(v) || v <= 0 {
+		if !page.Known(v) || v <= 0 {
 			continue
 		}
 		key := origin(r.Entry) + "\x00" + configKey(r.On)
@@ -106,7 +106,7 @@ var (
 // words formats the fixed value at a configuration.
 func (h fixedQuantity) words(c history.Config) string {
 	v := h.of(c)
-	if !known(v) {
+	if !page.Known(v) {
 		return h.name + " unknown"
 	}
 	if v == 0 {
@@ -141,12 +141,12 @@ func curves(runs []run) []curve {
 		for _, holds := range k.holds {
 			contexts := map[string][]observation{}
 			for _, o := range seen {
-				if v := k.of(o.on); known(v) && v > 0 {
+				if v := k.of(o.on); page.Known(v) && v > 0 {
 					key := contextOf(o.on, k.name, holds)
 					contexts[key] = append(contexts[key], o)
 				}
 			}
-			for _, key := range sortedKeys(contexts) {
+			for _, key := range slices.Sorted(maps.Keys(contexts)) {
 				group := contexts[key]
 				covered := fingerprint(group)
 				if !severalSettings(group, k.of) || slices.ContainsFunc(shown, func(s string) bool { return containsAll(s, covered) }) {

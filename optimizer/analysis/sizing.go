@@ -258,29 +258,29 @@ func (g *jobGroup) evaluate() {
 		if l.completed() {
 			elapsed = append(elapsed, l.seconds)
 		}
-		if l.seconds > 0 && known(l.cpuSecs) && known(l.cpus) {
+		if l.seconds > 0 && page.Known(l.cpuSecs) && page.Known(l.cpus) {
 			cpus = append(cpus, l.cpuSecs/l.seconds)
 			cpuUsed, cpuHeld = cpuUsed+l.cpuSecs, cpuHeld+l.cpus*l.seconds
 			g.CPU.Of++
 		}
-		if known(l.peakGiB) {
+		if page.Known(l.peakGiB) {
 			peaks = append(peaks, l.peakGiB)
 			if l.nodeGiB > 0 {
 				memory = append(memory, l.peakGiB/l.nodeGiB)
 			}
 		}
-		if known(l.gpuUtil) && l.seconds > 0 {
+		if page.Known(l.gpuUtil) && l.seconds > 0 {
 			gpuUsed, gpuHeld = gpuUsed+l.gpuUtil*l.gpus*l.seconds, gpuHeld+l.gpus*l.seconds
 			g.GPU.Of++
 		}
-		if known(l.gpuGiB) {
+		if page.Known(l.gpuGiB) {
 			gpuMemory = append(gpuMemory, l.gpuGiB)
 		}
 		hours.cpu.add(l.cpus * l.seconds / 3600)
 		hours.gpu.add(l.gpus * l.seconds / 3600)
 		hours.gib.add(l.nodeGiB * l.nodes * l.seconds / 3600)
 		hours.usd.add(l.usd)
-		if !known(l.usd) {
+		if !page.Known(l.usd) {
 			g.Unpriced++
 		}
 		waste.cpu.add(l.unused(float64(l.split.CPU), l.cpuSecs/(l.cpus*l.seconds)))
@@ -316,7 +316,7 @@ type sum struct {
 }
 
 func (s *sum) add(v float64) {
-	if known(v) {
+	if page.Known(v) {
 		s.total, s.n = s.total+v, s.n+1
 	}
 }
@@ -343,10 +343,10 @@ func (r *Sizing) remark(repeated int, o SizingOptions) {
 		if !l.job.Ran() || !l.job.Over() {
 			continue
 		}
-		if !known(l.peakGiB) {
+		if !page.Known(l.peakGiB) {
 			noMemory++
 		}
-		if l.gpus > 0 && !known(l.gpuUtil) {
+		if l.gpus > 0 && !page.Known(l.gpuUtil) {
 			noGPU++
 		}
 		if l.emptyGPU {

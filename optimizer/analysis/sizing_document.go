@@ -121,7 +121,7 @@ func (r *Sizing) useTable() *page.Table {
 	for _, x := range r.Groups {
 		q := x.Request
 		gpus := page.NoData
-		if known(float64(q.GPUs)) {
+		if page.Known(float64(q.GPUs)) {
 			if gpus = page.Count(float64(q.GPUs)); q.GPUType != "" && q.GPUs > 0 {
 				gpus += " × " + page.Clean(q.GPUType)
 			}
@@ -143,7 +143,7 @@ func (r *Sizing) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
 	row := func(name string, x *jobGroup) {
 		none := func(v page.Number) string { // "–" if no run failed
-			if !known(float64(v)) && known(float64(x.CostUSD)) {
+			if !page.Known(float64(v)) && page.Known(float64(x.CostUSD)) {
 				return "–"
 			}
 			return page.USD(float64(v))

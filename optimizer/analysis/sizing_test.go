@@ -144,11 +144,11 @@ func TestNoDataIsNotZero(t *testing.T) {
 	g := r.Groups[0]
 	for name, v := range map[string]page.Number{"CPU": g.CPU.Value, "memory": g.Memory.Median, "GPU": g.GPU.Value, "unused CPUs": g.Waste.CPU, "unused memory": g.Waste.Memory,
 		"unused GPUs": g.Waste.GPU, "failed": g.Waste.Failed, "peak": g.PeakGiB.Max} {
-		if known(float64(v)) {
+		if page.Known(float64(v)) {
 			t.Errorf("%s: %g", name, float64(v))
 		}
 	}
-	if !known(float64(g.CostUSD)) || g.Hours.GPU != page.Number(5*2*100./60) {
+	if !page.Known(float64(g.CostUSD)) || g.Hours.GPU != page.Number(5*2*100./60) {
 		t.Errorf("cost %g, %g GPU hours", float64(g.CostUSD), float64(g.Hours.GPU))
 	}
 	notes := strings.Join(r.Notes, "\n")
@@ -160,7 +160,7 @@ func TestNoDataIsNotZero(t *testing.T) {
 	// Without an allocation, or with the number of CPUs alone, nothing has a price.
 	for _, tres := range []map[string]float64{nil, {"cpu": 4}} {
 		g = NewSizing(completed(2, func(j *slurm.Job) { j.AllocTRES = tres }), SizingOptions{}).Groups[0]
-		if known(float64(g.CostUSD)) || g.Unpriced != 2 || known(float64(g.Request.GPUs)) {
+		if page.Known(float64(g.CostUSD)) || g.Unpriced != 2 || page.Known(float64(g.Request.GPUs)) {
 			t.Errorf("cost %g, %d unpriced", float64(g.CostUSD), g.Unpriced)
 		}
 	}
@@ -190,7 +190,7 @@ func TestMoney(t *testing.T) {
 			t.Errorf("%s: %g, want %g", name, float64(c.got), float64(c.want))
 		}
 	}
-	if known(float64(g.Waste.TimedOut)) || g.Running != 1 || g.Runs != 5 || g.States["COMPLETED"] != 3 || len(r.Prices) != 1 || r.Prices[0].Default {
+	if page.Known(float64(g.Waste.TimedOut)) || g.Running != 1 || g.Runs != 5 || g.States["COMPLETED"] != 3 || len(r.Prices) != 1 || r.Prices[0].Default {
 		t.Errorf("%+v %+v", g, r.Prices)
 	}
 	// A machine is paid as a whole.

@@ -62,7 +62,7 @@ var columns = []column{
 
 // positive returns v if it is a finite number above 0, otherwise unknown.
 func positive(v float64) float64 {
-	if v > 0 && known(v) {
+	if v > 0 && page.Known(v) {
 		return v
 	}
 	return unknown()

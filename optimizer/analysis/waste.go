@@ -98,7 +98,7 @@ func evidence(r *run) cost.GPUEvidence {
 	if r.On.GPUs > 0 {
 		e.Allocated = int(math.Ceil(r.On.GPUs))
 	}
-	if known(r.GPUUtil) {
+	if page.Known(r.GPUUtil) {
 		e.Util = []float64{r.GPUUtil}
 	}
 	return e
@@ -163,10 +163,10 @@ func use(p curvePoint, byID map[string]*run) string {
 		}
 	}
 	var parts []string
-	if v := stat.Median(knownOf(gpu)); known(v) {
+	if v := stat.Median(knownOf(gpu)); page.Known(v) {
 		parts = append(parts, "GPU "+page.Percent(v))
 	}
-	if v := stat.Median(knownOf(cpu)); known(v) {
+	if v := stat.Median(knownOf(cpu)); page.Known(v) {
 		parts = append(parts, "CPU "+page.Percent(v))
 	}
 	if len(parts) == 0 {
@@ -187,13 +187,13 @@ func overpaid(r *run, at curvePoint, byID map[string]*run) float64 {
 	price := stat.Median(knownOf(hourly))
 	seconds, _ := r.unitSeconds()
 	speed := r.Speed
-	if !known(speed) {
+	if !page.Known(speed) {
 		speed = 1 / seconds
 	}
 	there := price / float64(at.Speed.Mean)
 	here := r.HourUSD / speed
 	lost := r.USD * (1 - there/here)
-	if !known(lost) {
+	if !page.Known(lost) {
 		return unknown()
 	}
 	return math.Max(0, lost)

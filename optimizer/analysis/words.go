@@ -59,7 +59,7 @@ func ranged(s valueSummary) string {
 
 func energy(joules float64) string {
 	switch {
-	case !known(joules):
+	case !page.Known(joules):
 		return page.NoData
 	case joules >= 3.6e6:
 		return page.WithUnit(joules/3.6e6, "kWh")

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -48,12 +49,12 @@ func commonWork(runs []run) (workTotals, []measured) {
 	var timed []*run
 	for i := range runs {
 		r := &runs[i]
-		if s, _ := r.unitSeconds(); !known(s) || r.Unit == "" {
+		if s, _ := r.unitSeconds(); !page.Known(s) || r.Unit == "" {
 			continue
 		}
-		timed, samples = append(timed, r), samples && known(r.PerUnit)
+		timed, samples = append(timed, r), samples && page.Known(r.PerUnit)
 		key := r.Unit
-		if r.Unit == "step" || known(r.Job.DataCount) {
+		if r.Unit == "step" || page.Known(r.Job.DataCount) {
 			key = fmt.Sprintf("%s of %v", r.Unit, math.Round(r.PerUnit))
 		}
 		classes[key] = append(classes[key], r)
@@ -63,7 +64,7 @@ func commonWork(runs []run) (workTotals, []measured) {
 	if len(classes) > 1 && samples {
 		w.Unit, scale = "million samples", func(r *run) float64 { return million / r.PerUnit }
 	} else if len(classes) > 0 {
-		keys := sortedKeys(classes)
+		keys := slices.Sorted(maps.Keys(classes))
 		slices.SortStableFunc(keys, func(a, b string) int { return len(classes[b]) - len(classes[a]) })
 		same = classes[keys[0]]
 		w.Unit = same[0].Unit
@@ -82,7 +83,7 @@ func measure(r *run, units float64) measured {
 	seconds, steady := r.unitSeconds()
 	m := measured{run: r, seconds: seconds * units, usd: r.unitUSD() * units, amount: positive(r.Units / units), steady: steady}
 	m.perUSD = positive(3600 / (m.seconds * r.HourUSD))
-	if known(r.Speed) {
+	if page.Known(r.Speed) {
 		m.perUSD = positive(r.Speed * 3600 / r.HourUSD)
 	}
 	return m
@@ -94,7 +95,7 @@ func (w *workTotals) describe(list []measured) {
 	var amounts []float64
 	for _, m := range list {
 		origins[origin(m.Entry)] = true
-		if known(m.On.Batch) {
+		if page.Known(m.On.Batch) {
 			batches[m.On.Batch] = true
 		}
 		if !m.steady {

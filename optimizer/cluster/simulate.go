@@ -141,7 +141,7 @@ type virtualJob struct {
 	works       float64       // from which it makes progress
 	since       float64       // up to which progress is counted
 	saved       float64       // seconds of the save before this life; NaN: none
-	told        bool          // whether it keeps its work was reported
+	reported    bool          // whether it keeps its work was reported
 	measured    bool          // its start-up was reported
 	rated       bool          // its rate was reported, since its pace changed
 	paced       float64       // when that was; while the life has had no partner, works
@@ -282,7 +282,7 @@ func (w *virtualCluster) resume(t *virtualJob) {
 		return
 	}
 	t.device = slices.IndexFunc(w.learner.devices, func(d schedule.DeviceType) bool { return d.Name == t.job.Device })
-	t.gpus, t.began, t.runs, t.told, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
+	t.gpus, t.began, t.runs, t.reported, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
 	t.life = w.costs(t)
 	t.works, t.since, t.paid, t.rated = w.From, w.From, w.From, t.measured
 	if t.job.State == Starting {
@@ -304,7 +304,7 @@ func (w *virtualCluster) next() float64 {
 		if !t.runs {
 			continue
 		}
-		if !t.told {
+		if !t.reported {
 			at = min(at, t.keepsKnown())
 		}
 		if !t.measured {
@@ -353,8 +353,8 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 
 // report tells the scheduler what a server learns of a life.
 func (w *virtualCluster) report(t *virtualJob) {
-	if !t.told && w.now >= t.keepsKnown() {
-		t.told = true
+	if !t.reported && w.now >= t.keepsKnown() {
+		t.reported = true
 		if keeps := !t.Pinned; t.job.Keeps == nil || *t.job.Keeps != keeps {
 			w.s.Keeps(t.job.ID, &keeps)
 		}
@@ -503,7 +503,7 @@ func (w *virtualCluster) start(t *virtualJob, a *action) {
 	if a.Stretch > 1 {
 		w.out.Moves++
 	}
-	t.device, t.gpus, t.began, t.runs, t.told, t.measured = a.Device, len(a.Where), w.now, true, false, false
+	t.device, t.gpus, t.began, t.runs, t.reported, t.measured = a.Device, len(a.Where), w.now, true, false, false
 	t.alone = t.Rate(t.device, t.gpus)
 	t.life = w.costs(t)
 	t.works = w.now + t.life.Start

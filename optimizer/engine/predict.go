@@ -37,7 +37,6 @@ type Prediction struct {
 	Ahead int
 	// Observed is the number of run lengths in the history; without any the prediction is nearly uninformed.
 	Observed int
-	Draws    int
 	// Waiting contains the starts of Queue.Waiting if requested; that of a job that is held or that no node can run
 	// is zero.
 	Waiting []start
@@ -58,7 +57,7 @@ func Predict(q Queue, j Job, h History, o Options) (Prediction, error) {
 	if o.Horizon <= 0 {
 		o.Horizon = 30 * 24 * time.Hour
 	}
-	p := Prediction{Now: q.Now, Ahead: c.ahead(), Draws: o.Draws, Observed: len(c.runs.groups[0].shares)}
+	p := Prediction{Now: q.Now, Ahead: c.ahead(), Observed: len(c.runs.groups[0].shares)}
 	plan := newSimulation(c)
 	plan.byLimits, plan.horizon = true, o.Horizon.Seconds()
 	plan.run(rand.New(rand.NewPCG(o.Seed, 0)))

@@ -191,7 +191,7 @@ func (c *Command) declaredKnob(n string, m *Mapping) (knob, bool) {
 		return knob{}, false
 	}
 	if n == KnobResume && c.source.configurator() {
-		if o := c.source.optionNamed("--init_from"); o != nil && c.source.says("resume") {
+		if o := c.source.optionNamed("--init_from"); o != nil && c.source.mentions("resume") {
 			return knob{Name: n, Template: "--init_from=resume", Source: fmt.Sprintf("option --init_from in line %d", o.line)}, true
 		}
 	}

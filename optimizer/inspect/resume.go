@@ -82,7 +82,7 @@ func (c *Command) resumeWants(k knob) (wants string, names []string) {
 // protocol reports whether a script implements the checkpoint protocol: it handles a stop signal and reads
 // OPTIMIZER_CHECKPOINT_DIR and OPTIMIZER_RESUME.
 func (s *script) protocol() bool {
-	return s.stopSignal().Value != "" && s.says("OPTIMIZER_CHECKPOINT_DIR") && s.says("OPTIMIZER_RESUME")
+	return s.stopSignal().Value != "" && s.mentions("OPTIMIZER_CHECKPOINT_DIR") && s.mentions("OPTIMIZER_RESUME")
 }
 
 // saves reports whether a script saves its state, directly or through its framework.

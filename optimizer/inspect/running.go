@@ -126,8 +126,8 @@ func (s *script) aware() bool {
 	return slices.ContainsFunc(s.strings, func(t token) bool { return len(t.s) < 100 && stateWord.MatchString(t.s) })
 }
 
-// says reports whether a string of the code, not a comment, equals the given text.
-func (s *script) says(text string) bool {
+// mentions reports whether a string of the code, not a comment, equals the given text.
+func (s *script) mentions(text string) bool {
 	return slices.ContainsFunc(s.strings, func(t token) bool { return t.s == text })
 }
 

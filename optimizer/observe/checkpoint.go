@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -44,7 +45,6 @@ type CheckpointOptions struct {
 // per entry whose name may be that of a checkpoint.
 type CheckpointFinder struct {
 	o        CheckpointOptions
-	began    time.Time
 	before   map[string]stamp
 	seen     map[string]history
 	reported map[string]time.Time // time of the last report, by path
@@ -98,8 +98,7 @@ func NewCheckpointFinder(o CheckpointOptions) *CheckpointFinder {
 }
 
 // Start records the existing files, so that only later writes count. Without Start, all files count.
-func (f *CheckpointFinder) Start(now time.Time) {
-	f.began = now
+func (f *CheckpointFinder) Start() {
 	for _, c := range f.search() {
 		f.before[c.path] = c.stamp
 	}
@@ -242,7 +241,7 @@ func (f *CheckpointFinder) file(c fileCandidate, h history, now time.Time) Check
 	out.Complete = c.stamp.bytes > 0 && (untouched || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
 	if c.dir && c.kind == HuggingFace && checkpointDir.MatchString(filepath.Base(c.path)) {
 		out.Complete = out.Complete && c.parts[stateFile]
-		if s, e := stateProgress(head(filepath.Join(c.path, stateFile))); !math.IsNaN(s) {
+		if s, e := stateProgress(head(filepath.Join(c.path, stateFile), stateHead)); !math.IsNaN(s) {
 			out.Step, out.Epoch = s, e
 		}
 	}
@@ -371,9 +370,9 @@ func look(path string) (c fileCandidate, ok bool) {
 	return c, true
 }
 
-// head returns the beginning of a regular file, nil on an error. A file that was replaced by a pipe does not block
-// it.
-func head(path string) []byte {
+// head returns at most the first size bytes of a regular file, nil on an error. A file that was replaced by a pipe does not
+// block it.
+func head(path string, size int) []byte {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
@@ -382,7 +381,7 @@ func head(path string) []byte {
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	b := make([]byte, stateHead)
-	n, _ := f.Read(b)
+	b := make([]byte, size)
+	n, _ := io.ReadFull(f, b)
 	return b[:n]
 }

@@ -119,7 +119,7 @@ func (p *place) find(f *CheckpointFinder) string {
 func (p *place) finder(o CheckpointOptions) *CheckpointFinder {
 	o.Roots = []string{p.dir}
 	f := NewCheckpointFinder(o)
-	f.Start(p.now)
+	f.Start()
 	return f
 }
 

@@ -2,14 +2,10 @@ package observe
 
 import (
 	"bytes"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"trainopt/internal/regular"
 )
@@ -128,17 +124,7 @@ func interpreterLine(program string) []string {
 	if err != nil {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
-		return nil
-	}
-	head := make([]byte, 256)
-	n, _ := io.ReadFull(f, head)
-	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	line, _, _ := bytes.Cut(head(path, 256), []byte("\n"))
 	if rest, ok := bytes.CutPrefix(line, []byte("#!")); ok {
 		return strings.Fields(string(rest))
 	}

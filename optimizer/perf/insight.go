@@ -66,7 +66,7 @@ func (m *Model) segmentSeconds(a resources.Allocation, n float64) sla.Interval {
 	for k, e := range stratifiedNormals(len(v), rng) {
 		v[k] *= math.Exp(e * m.noise / math.Sqrt(n))
 	}
-	return quantiles(v)
+	return sla.Quantiles(v)
 }
 
 // knob is a dimension of the allocation that a script may ignore.
@@ -130,6 +130,6 @@ func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
 	for k := range la {
 		la[k] = lb[k] - la[k]
 	}
-	q := quantiles(la)
+	q := sla.Quantiles(la)
 	return q.P50, (q.P95 - q.P5) / 2
 }

@@ -161,7 +161,7 @@ func TestNoProbeWithoutChoice(t *testing.T) {
 
 func TestStateIsDefinedAndFinite(t *testing.T) {
 	seen := map[string]bool{}
-	for i, row := range StateTable {
+	for i, row := range stateTable {
 		if row.Name == "" || seen[row.Name] || row.Definition == "" {
 			t.Errorf("component %d: name %q is empty or used twice, or has no definition", i, row.Name)
 		}
@@ -174,7 +174,7 @@ func TestStateIsDefinedAndFinite(t *testing.T) {
 	} {
 		for i, v := range BuildState(in) {
 			if math.IsNaN(v) || math.Abs(v) > 2 {
-				t.Errorf("%s: %s = %v", name, StateTable[i].Name, v)
+				t.Errorf("%s: %s = %v", name, stateTable[i].Name, v)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func TestStateIsDefinedAndFinite(t *testing.T) {
 	want := State{0.5, 0.25, 0.5, 0.8, -1, 0.25, 0.25, 0.25, 0.5, 0.25, 0, 0.5, 1, 1, 1, 0.5, 0, 0, 0, 0, 1}
 	for i := range s {
 		if math.Abs(s[i]-want[i]) > 1e-12 {
-			t.Errorf("%s = %v, want %v", StateTable[i].Name, s[i], want[i])
+			t.Errorf("%s = %v, want %v", stateTable[i].Name, s[i], want[i])
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (m *Model) widen(log []float64) {
 	if w <= 0 || w == 1 {
 		return
 	}
-	middle := quantiles(slices.Clone(log)).P50
+	middle := sla.Quantiles(slices.Clone(log)).P50
 	for k := range log {
 		log[k] = middle + w*(log[k]-middle)
 	}
@@ -106,7 +106,7 @@ func (m *Model) logDraws(a resources.Allocation) []float64 {
 }
 
 // UnitSeconds returns the predicted mean seconds per unit over a long segment at an allocation.
-func (m *Model) UnitSeconds(a resources.Allocation) sla.Interval { return quantiles(m.Draws(a)) }
+func (m *Model) UnitSeconds(a resources.Allocation) sla.Interval { return sla.Quantiles(m.Draws(a)) }
 
 // UnitNoise returns the relative standard deviation of a single unit around the mean of its segment.
 func (m *Model) UnitNoise() float64 { return m.noise }
@@ -216,11 +216,4 @@ func count(n int, noun string) string {
 		return fmt.Sprintf("%d segments", n)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// quantiles sorts its argument in place and returns the 5th, 50th and 95th percentile (linear between order
-// statistics).
-func quantiles(v []float64) sla.Interval {
-	slices.Sort(v)
-	return sla.Interval{P5: stat.Quantile(v, 0.05), P50: stat.Quantile(v, 0.50), P95: stat.Quantile(v, 0.95)}
 }

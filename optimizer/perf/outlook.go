@@ -66,7 +66,7 @@ func (o *Outlook) OutlookAt(a resources.Allocation) AllocationOutlook {
 	w := AllocationOutlook{Allocation: a, Chance: min(1, met)}
 	w.Potential = [4]float64{-meanSeconds / 3600 * hourly / o.Own.USD, -meanSeconds / o.Own.Seconds,
 		-meanSeconds * share / (o.Own.Seconds * o.Own.Share), -(1 - w.Chance)}
-	w.State = o.state(a, quantiles(unit).P50, quantiles(seconds), quantiles(usd))
+	w.State = o.state(a, sla.Quantiles(unit).P50, sla.Quantiles(seconds), sla.Quantiles(usd))
 	return w
 }
 

@@ -15,7 +15,7 @@ var Objectives = []string{"cost", "time", "resource", "sla"}
 const StateSize = 21
 
 // State is the observation of a learning agent: StateSize numbers, each defined and normalised by its row of
-// StateTable. The underlying paper (SLA-MORL, arXiv 2508.03509) specifies the number 21 and the groups but not the
+// stateTable. The underlying paper (SLA-MORL, arXiv 2508.03509) specifies the number 21 and the groups but not the
 // components; the list is defined here.
 type State [StateSize]float64
 
@@ -66,8 +66,8 @@ var slaTerms = [5]struct {
 	{"utilisation", []sla.Objective{sla.GPUUtil, sla.CPUUtil}},
 }
 
-// StateTable defines State, row by row. Missing data is -1 where 0 would be a value; a met bit without data is 0.5.
-var StateTable = func() [StateSize]stateRow {
+// stateTable defines State, row by row. Missing data is -1 where 0 would be a value; a met bit without data is 0.5.
+var stateTable = func() [StateSize]stateRow {
 	t := [StateSize]stateRow{
 		{"gpus", "GPUs / most allowed, 0…1; 0 when none are allowed", 0, 0, 1, func(i *StateInput) float64 {
 			return share(float64(i.Allocation.GPUs), float64(i.Limits.GPUs.Max))
@@ -110,7 +110,7 @@ var StateTable = func() [StateSize]stateRow {
 // BuildState computes the state. Every component is finite for any input.
 func BuildState(in StateInput) State {
 	var s State
-	for i, r := range StateTable {
+	for i, r := range stateTable {
 		v := r.value(&in)
 		if math.IsNaN(v) {
 			s[i] = r.Unknown

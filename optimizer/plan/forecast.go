@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -336,9 +335,5 @@ func finite(c Candidate) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
-// quantiles returns the 5th, 50th and 95th percentile of v, interpolated linearly. O(n log n).
-func quantiles(v []float64) sla.Interval {
-	s := slices.Clone(v)
-	slices.Sort(s)
-	return sla.Interval{P5: stat.Quantile(s, 0.05), P50: stat.Quantile(s, 0.5), P95: stat.Quantile(s, 0.95)}
-}
+// quantiles returns the interval of draws, whose order is kept.
+func quantiles(draws []float64) sla.Interval { return sla.Quantiles(slices.Clone(draws)) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -246,7 +247,7 @@ func (h *host) answer(e *event) error {
 		return err
 	}
 	answers := map[string]json.RawMessage{}
-	for _, name := range sortedKeys(d.Requests) {
+	for _, name := range slices.Sorted(maps.Keys(d.Requests)) {
 		if name != "consumed_energy" {
 			return fmt.Errorf("there is no answer to %q, only to consumed_energy", name)
 		}

@@ -202,5 +202,3 @@ func (p *profiles) job(d *submittedData, now float64) (order.Job, error) {
 	}
 	return c.Jobs[0], nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

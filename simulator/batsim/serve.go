@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"slices"
@@ -216,7 +217,7 @@ func (s *session) handleEvent(e *event) error {
 		if err := e.decode(&d); err != nil {
 			return err
 		}
-		return fmt.Errorf("%s of %s is not supported", e.Type, strings.Join(sortedKeys(d.Requests), ", "))
+		return fmt.Errorf("%s of %s is not supported", e.Type, strings.Join(slices.Sorted(maps.Keys(d.Requests)), ", "))
 	default:
 		if !s.unknown {
 			s.options.warn("an event of type %q at %v s was passed over", e.Type, e.Timestamp)

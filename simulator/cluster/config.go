@@ -84,11 +84,7 @@ func (w Window) has(id int) bool { return w == Window{} || w.Start <= id && id <
 
 // Progress is the progress of a run.
 type Progress struct {
-	Now     float64 // simulated time in seconds
-	Arrived int     // number of jobs
-	Done    int     // number of jobs of the window
-	Window  int     // size of the window
-	Active  int     // number of active jobs
+	Done, Window int // jobs of the window that ended, and all of them
 }
 
 const (

@@ -178,7 +178,7 @@ func (s *simulation) run(m mechanism) error {
 				return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
 			}
 			if s.Progress != nil {
-				s.Progress(Progress{Now: s.now, Arrived: s.arrived, Done: s.inWindow, Window: s.expected, Active: s.present()})
+				s.Progress(Progress{Done: s.inWindow, Window: s.expected})
 			}
 		}
 		if err := m.step(); err != nil {

@@ -87,7 +87,7 @@ func (s *Sweep) Run(ctx context.Context) (*Outcome, error) {
 	o := newOutcome(s)
 	tasks := o.tasks()
 	done, total := 0, 0
-	told := make([]int, len(tasks)) // runs by task
+	reported := make([]int, len(tasks)) // runs by task
 	for _, t := range tasks {
 		total += t.to - t.from
 	}
@@ -95,12 +95,12 @@ func (s *Sweep) Run(ctx context.Context) (*Outcome, error) {
 	tell := func(k, runs int) {
 		telling.Lock()
 		defer telling.Unlock()
-		if told[k] += runs; runs > 0 && s.Progress != nil {
+		if reported[k] += runs; runs > 0 && s.Progress != nil {
 			done += runs
 			s.Progress(done, total)
 		}
 	}
-	options := experiment.CellOptions{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-told[k]) }}
+	options := experiment.CellOptions{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-reported[k]) }}
 	lines, err := experiment.Compute(ctx, len(tasks), options, func(ctx context.Context, k int) ([]line, error) {
 		return o.runLine(ctx, tasks[k], func(runs int) { tell(k, runs) }), nil
 	})

@@ -64,7 +64,7 @@ func Figures() string {
 		}
 		fmt.Fprintf(&b, "  %-16s %s\n", name, about)
 	}
-	for _, f := range published {
+	for _, f := range published() {
 		line(f.Name, f.Also, f.About)
 	}
 	line(runtime, runtimeAlso, "time that decisions take, by the number of jobs")
@@ -79,11 +79,11 @@ func FindFigure(name string) (*Figure, error) {
 		return nil, nil
 	}
 	names := []string{}
-	for i := range published {
-		if f := &published[i]; f.Name == name || f.Also == name && name != "" {
+	for i := range published() {
+		if f := &published()[i]; f.Name == name || f.Also == name && name != "" {
 			return f, nil
 		}
-		names = append(names, published[i].Name)
+		names = append(names, published()[i].Name)
 	}
 	if why, ok := unavailable[name]; ok {
 		return nil, fmt.Errorf("figure %s: %s", name, why)

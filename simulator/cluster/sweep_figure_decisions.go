@@ -31,7 +31,7 @@ type DecisionOptions struct {
 // as many devices of each of three types. Policies are measured sequentially, on one core unless the policy uses
 // more. If the context ends, the partial result is returned with its error.
 func Decisions(ctx context.Context, o DecisionOptions) (*experiment.Comparison, error) {
-	points := 0
+	points, runtimes := 0, runtimes()
 	for i := range runtimes {
 		points = max(points, len(runtimes[i].Hours))
 	}
@@ -124,8 +124,8 @@ func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment
 	for k := range points {
 		t.Head = append(t.Head, strconv.Itoa(16<<k))
 	}
-	for i := range runtimes {
-		l := &runtimes[i]
+	for i := range runtimes() {
+		l := &runtimes()[i]
 		c.Policies = append(c.Policies, l.Policy)
 		theirs := page.Series{Name: l.Policy + ", published", Dashed: true, Class: page.Class(i)}
 		ours := page.Series{Name: l.Policy, Class: page.Class(i)}

@@ -25,7 +25,7 @@ func TestPublished(t *testing.T) {
 	if err := json.Unmarshal(data, &figures); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range published {
+	for _, f := range published() {
 		for _, theirs := range figures {
 			if theirs.File != f.file+".pdf" {
 				continue
@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 
 // Every figure is a valid sweep over the published loads.
 func TestSweeps(t *testing.T) {
-	for _, f := range published {
+	for _, f := range published() {
 		s, err := f.Sweep(FigureOptions{Seeds: []uint64{0}, Compat: true})
 		if err != nil {
 			t.Errorf("figure %s: %v", f.Name, err)

@@ -12,7 +12,7 @@ import (
 
 // prices decides whether the job runs on spot capacity and sets its rates. capacity draws the interruptions once the
 // amount of work is known.
-func (j *job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot bool) (cost.Rates, bool)) {
+func (j *job) prices(rng *rand.Rand, share float64, rates func(spot bool) (cost.Rates, bool)) {
 	spot := rng.Float64() < share
 	if spot {
 		if r, ok := rates(true); ok {

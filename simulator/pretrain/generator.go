@@ -241,7 +241,7 @@ func (d *Generator) measured(rng *rand.Rand, j *job) func(float64) training.Work
 	d.applyKind(rng, j, k)
 	cpus := 4 * j.Limits.GPUs.Max
 	j.Limits.CPUs = resources.Range{Min: cpus, Max: cpus}
-	j.prices(rng, d.o.Spot, k.GPU, func(spot bool) (cost.Rates, bool) {
+	j.prices(rng, d.o.Spot, func(spot bool) (cost.Rates, bool) {
 		r, ok, err := gpuRates(k.GPU, spot)
 		if err != nil {
 			return cost.Default(k.GPU), !spot
@@ -263,7 +263,7 @@ func (d *Generator) pipeline(rng *rand.Rand, j *job) func(float64) training.Work
 	one := k.WorkloadOf(1).UnitSeconds(resources.Allocation{GPUs: 1}) // seconds per sample on one GPU
 	perSample := one * logUniform(rng, 0.5, 16)
 	w := pipelined{saturation: logUniform(rng, 4, 64), corner: 4 + 6*rng.Float64()}
-	j.prices(rng, d.o.Spot, k.GPU, func(spot bool) (cost.Rates, bool) { return unitPrices(k.GPU, spot) })
+	j.prices(rng, d.o.Spot, func(spot bool) (cost.Rates, bool) { return unitPrices(k.GPU, spot) })
 	return func(samples float64) training.Workload {
 		w.compute, w.cpuSeconds = k.WorkloadOf(samples), perSample*samples
 		return w

@@ -106,15 +106,15 @@ func (r *rollouts) try(s *state, p *policy) float64 {
 			weight += area
 		}
 	}
-	nobody := func(int32, []int32) {}
-	for p.pass(w, nobody); len(w.waiting) > 0 && len(w.running) > 0 && ended < rolloutHorizon; ended++ {
+	ignore := func(int32, []int32) {}
+	for p.pass(w, ignore); len(w.waiting) > 0 && len(w.running) > 0 && ended < rolloutHorizon; ended++ {
 		i, at := w.nextEnd()
 		energy += w.power() * (at - w.Now)
 		w.Now = at
 		count(&w.running[i], at)
 		w.finish(w.running[i].job)
 		w.extendOverdue()
-		p.pass(w, nobody)
+		p.pass(w, ignore)
 	}
 	for i := range w.running {
 		x := &w.running[i]

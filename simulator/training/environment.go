@@ -65,7 +65,6 @@ type Environment struct {
 
 // Tally counts completed episodes.
 type Tally struct {
-	Episodes int
 	// Agreed counts the episodes with an SLA that could be kept, by the performance model, at the time of the
 	// decision; Missed counts those of them that violated it.
 	Agreed, Missed int
@@ -283,7 +282,6 @@ func (e *Environment) Step(action int) morl.Outcome {
 		e.over, out.Done = true, true
 		missed := e.missed()
 		e.spent[3] = -missed
-		e.tally.Episodes++
 		if e.promised {
 			e.tally.Agreed++
 			e.tally.Missed += int(missed)

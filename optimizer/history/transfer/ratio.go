@@ -10,8 +10,6 @@ import (
 // ratio is a predicted factor between two configurations of a training, as a logarithm.
 type ratio struct {
 	Mean, SD float64 // natural logarithm of the factor, and its standard deviation
-	// Similar is the share of the prediction due to measurements of similar trainings, 0…1, as in 1 − Estimate.Prior.
-	Similar float64
 }
 
 // Ratio predicts the factor between a quantity of a training at two queries. Their common part cancels, so the ratio
@@ -49,9 +47,6 @@ func (t *table) ratio(from, to *place, points []*point) ratio {
 	known := min(floats.Dot(w, cross), prior)
 	out := ratio{Mean: h.mean(to, t.device(to.gpu)) - h.mean(from, t.device(from.gpu)) + floats.Dot(w, sys.residual),
 		SD: math.Sqrt(max(0, prior-known)+1e-6) * h.Width}
-	if prior > 0 {
-		out.Similar = max(0, known/prior)
-	}
 	if t.quantity.rate() {
 		out.Mean += (to.width - from.width) * math.Ln2
 	}

@@ -71,10 +71,10 @@ func (v *view) facts() []page.Field {
 	if v.Told != nil {
 		add("predicted RPS", "%s", fixed(v.predicted.MeanRPS, 4))
 	}
-	if o := v.objective(); o != meanRPS && known(v.Value) {
+	if o := v.objective(); o != meanRPS && page.Known(v.Value) {
 		add(o, "%s", figure(v.Value))
 	}
-	if known(v.Bound) {
+	if page.Known(v.Bound) {
 		add("at most", "%s", figure(v.Bound))
 		add("gap to that", "%s", gap(v.Gap))
 	}
@@ -88,7 +88,7 @@ func (v *view) facts() []page.Field {
 	if v.worth.Cost > 0 {
 		add("cost", "%s", figure(v.worth.Cost))
 	}
-	if known(v.SolveS) {
+	if page.Known(v.SolveS) {
 		add("solved in", "%s", span(v.SolveS))
 	}
 	return out
@@ -245,10 +245,8 @@ func widest(lines []string) int {
 	return n
 }
 
-func known(v float64) bool { return page.Known(v) }
-
 func fixed(v float64, digits int) string {
-	if !known(v) {
+	if !page.Known(v) {
 		return "–"
 	}
 	return strconv.FormatFloat(v, 'f', digits, 64)
@@ -256,14 +254,14 @@ func fixed(v float64, digits int) string {
 
 // figure formats a number with at most six digits.
 func figure(v float64) string {
-	if !known(v) {
+	if !page.Known(v) {
 		return "unknown"
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
 func percent(v float64) string {
-	if !known(v) {
+	if !page.Known(v) {
 		return "–"
 	}
 	return fmt.Sprintf("%.1f %%", 100*v)
@@ -271,7 +269,7 @@ func percent(v float64) string {
 
 func gap(v float64) string {
 	switch {
-	case !known(v):
+	case !page.Known(v):
 		return "unknown"
 	case v < 5e-9:
 		return "0 %"

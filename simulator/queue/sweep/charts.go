@@ -50,7 +50,7 @@ func extent(r *queue.Result) (first, last float64) {
 		o := &r.Jobs[i]
 		first = min(first, o.Job.Submit)
 		for _, v := range []float64{o.Job.Submit, o.Start, o.End} {
-			if known(v) {
+			if page.Known(v) {
 				last = max(last, v)
 			}
 		}
@@ -68,7 +68,7 @@ func queueLine(name string, r *queue.Result) page.Series {
 			continue
 		}
 		c = append(c, change{o.Job.Submit, 1})
-		if known(o.Start) {
+		if page.Known(o.Start) {
 			c = append(c, change{o.Start, -1})
 		}
 	}
@@ -80,9 +80,9 @@ func utilizationLine(name string, r *queue.Result) page.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
-		if o := &r.Jobs[i]; known(o.Start) {
+		if o := &r.Jobs[i]; page.Known(o.Start) {
 			c = append(c, change{o.Start, float64(o.Job.Procs)})
-			if known(o.End) {
+			if page.Known(o.End) {
 				c = append(c, change{o.End, -float64(o.Job.Procs)})
 			}
 		}
@@ -177,7 +177,7 @@ func overuse(r *RunView) []excess {
 	asked := make([][]change, len(r.Tree.Processors))
 	for i := range r.Jobs {
 		o := &r.Jobs[i]
-		if !known(o.Start) || !known(o.End) {
+		if !page.Known(o.Start) || !page.Known(o.End) {
 			continue
 		}
 		for k := 0; k < len(o.Cores); {
@@ -238,7 +238,7 @@ func learningCharts(r *RunView) []page.Chart {
 		reward.Points = append(reward.Points, page.Point{X: x, Y: l.Reward})
 		loss.Points = append(loss.Points, page.Point{X: x, Y: l.Loss})
 		makespan.Points = append(makespan.Points, page.Point{X: x, Y: l.Makespan / 3600})
-		losses = losses || known(l.Loss)
+		losses = losses || page.Known(l.Loss)
 	}
 	runs := page.Axis{Name: "run"}
 	out := []page.Chart{

@@ -31,7 +31,7 @@ func boxes(r *queue.Result) []box {
 	numbered := true
 	for i := range r.Jobs {
 		o := &r.Jobs[i]
-		if !known(o.Start) || !known(o.End) || !(o.End > o.Start) {
+		if !page.Known(o.Start) || !page.Known(o.End) || !(o.End > o.Start) {
 			continue
 		}
 		if o.Cores == nil {
@@ -64,7 +64,7 @@ type stretch struct {
 func numberedBoxes(r *queue.Result) []box {
 	var order []int
 	for i := range r.Jobs {
-		if o := &r.Jobs[i]; known(o.Start) && known(o.End) && o.End > o.Start {
+		if o := &r.Jobs[i]; page.Known(o.Start) && page.Known(o.End) && o.End > o.Start {
 			order = append(order, i)
 		}
 	}

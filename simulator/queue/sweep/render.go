@@ -66,6 +66,4 @@ var stateNames = map[queue.State]string{queue.Waiting: "waiting", queue.Running:
 
 func ended(o *queue.Outcome) bool { return o.State == queue.Completed || o.State == queue.Killed }
 
-func known(v float64) bool { return page.Known(v) }
-
 func cell(v float64) string { return page.CSVCell(v, -1) }

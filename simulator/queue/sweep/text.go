@@ -64,7 +64,7 @@ func (r *RunView) facts() []page.Field {
 	if r.Method.AsPublished {
 		add("as published", "utilization %s, until the last start", percent(s.PublishedUtilization))
 	}
-	if known(s.Energy) {
+	if page.Known(s.Energy) {
 		add("energy", "%s", joules(s.Energy))
 	}
 	if c := r.Counts; c != nil {
@@ -77,12 +77,12 @@ func (r *RunView) facts() []page.Field {
 		} else {
 			add("runs", "%d; reward %s in the first, %s in the last", n, figure(first.Reward), figure(last.Reward))
 		}
-		if known(last.Loss) {
+		if page.Known(last.Loss) {
 			add("loss", "%s", figure(last.Loss))
 		}
 	}
 	simulated := fmt.Sprintf("%d events", r.Events)
-	if known(r.WallS) {
+	if page.Known(r.WallS) {
 		simulated += fmt.Sprintf(" in %.3f s", r.WallS)
 	}
 	add("simulated", "%s", simulated)
@@ -128,7 +128,7 @@ func (r *RunView) document() page.Document {
 
 func figure(v float64) string {
 	switch {
-	case !known(v):
+	case !page.Known(v):
 		return "unknown"
 	case v >= 1e5 || v <= -1e5:
 		return fmt.Sprintf("%.0f", v)
@@ -139,7 +139,7 @@ func figure(v float64) string {
 // span formats a duration, s, in a readable unit.
 func span(v float64) string {
 	switch {
-	case !known(v):
+	case !page.Known(v):
 		return "unknown"
 	case v < 120:
 		return fmt.Sprintf("%.1f s", v)
@@ -153,7 +153,7 @@ func span(v float64) string {
 }
 
 func percent(v float64) string {
-	if !known(v) {
+	if !page.Known(v) {
 		return "unknown"
 	}
 	return fmt.Sprintf("%.1f %%", 100*v)

@@ -70,8 +70,6 @@ type Trace struct {
 	Jobs   []order.Job
 	Procs  int // of the machine
 	Header Header
-	Lines  int // lines read, including comments and blank lines
-	Extra  int // columns beyond the 18th, ignored
 
 	Dropped  map[string]problemCount // jobs by reason; every job read is in Jobs or here, except those after the First
 	Adjusted map[string]problemCount // jobs by adjustment
@@ -128,7 +126,7 @@ func cleanLog(r *Reader, o Options) (*Trace, error) {
 		return nil, err
 	}
 	t := c.t
-	t.Header, t.Lines, t.Extra = r.Header(), r.Line(), r.Extra()
+	t.Header = r.Header()
 	if len(t.Jobs) == 0 {
 		if why := t.Summary(); why != "" {
 			return nil, fmt.Errorf("%w: %s", ErrNoJobs, why)
