@@ -200,7 +200,7 @@ func TestWeakNames(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(CheckpointOptions{})
 	p.write("cache/data.pt", "tensor")
-	f.Start(p.now)
+	f.Start()
 	p.write("model.json", "{}")
 	p.write("odd.name", "bytes")
 	p.write("cache/data.pt", "prepared again") // before the training, by the same script
