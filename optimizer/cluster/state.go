@@ -90,16 +90,12 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	slices.SortFunc(s.active, func(a, b *member) int { return a.round.Number - b.round.Number })
 	s.started, s.moved = saved.Started, saved.Moved
 	s.charge()
-	var ended []*schedule.ActiveJob // between the writing of the job and that of the state, when the last server died
+	var ended []*schedule.ActiveJob // some between the writing of the job and that of the state, when the last server died
 	err := s.engine.Restore(saved.Engine, func(number int) *schedule.ActiveJob {
 		j := numbers[number]
 		if j == nil {
 			j = &schedule.ActiveJob{Job: &schedule.Job{ID: -1, GPUs: 1}, Number: number, Rate: make([]float64, len(s.Devices))}
-			for _, active := range saved.Numbers {
-				if active == number {
-					ended = append(ended, j)
-				}
-			}
+			ended = append(ended, j)
 		}
 		return j
 	})
