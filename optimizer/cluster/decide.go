@@ -208,6 +208,9 @@ func (s *scheduler) give(a *schedule.Allocation, i, other, gpus, device int) {
 // PairRates implements schedule.World.
 func (s *scheduler) PairRates(first, second *schedule.ActiveJob) (a, b []float64) {
 	rates := [2][]float64{make([]float64, len(s.Devices)), make([]float64, len(s.Devices))}
+	if s.byID[first.ID] == nil || s.byID[second.ID] == nil { // it has ended, see Restore
+		return rates[0], rates[1]
+	}
 	pair := [2]*schedule.ActiveJob{first, second}
 	s.ratePair(pair, rates)
 	s.paired[pair] = rates
@@ -223,6 +226,9 @@ func (s *scheduler) ratePair(pair [2]*schedule.ActiveJob, rates [2][]float64) {
 
 // SizedRate implements schedule.World.
 func (s *scheduler) SizedRate(j *schedule.ActiveJob, device, gpus int) float64 {
+	if s.byID[j.ID] == nil { // it has ended
+		return 0
+	}
 	rate, _ := s.Rates.Alone(j.ID, device, gpus)
 	return rate
 }

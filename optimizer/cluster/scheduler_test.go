@@ -79,12 +79,46 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
+// TestEndBeforeTheState replaces the scheduler, each time that a job has ended, by one restored from the state before that: a
+// server writes jobs before the state, and may be killed in between. The other jobs are not affected.
+func TestEndBeforeTheState(t *testing.T) {
+	for _, policy := range []string{"fifo", "srtf", "max_min_fairness_perf", "themis", "gandiva", "best_match_packed", "fifo_packed", "sia"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			trace := drawTrace(5, 16, smallCluster, true, false)
+			w := newWorld(t, policy, smallCluster, trace, 20)
+			w.check = true
+			restarts := 0
+			for len(w.ended) < len(trace) {
+				before, arrived, state := len(w.ended), w.arrived, w.state()
+				w.step()
+				w.pace()
+				if len(w.ended) > before && w.arrived == arrived {
+					w.restore(policy, state)
+					w.act()
+					restarts++
+				}
+			}
+			if restarts < len(trace)/2 {
+				t.Errorf("%d restarts", restarts)
+			}
+		})
+	}
+}
+
 // restart replaces the scheduler and its jobs by what is stored of them.
-func (w *world) restart(policy string) {
+func (w *world) restart(policy string) { w.restore(policy, w.state()) }
+
+func (w *world) state() []byte {
 	state, err := w.s.State()
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return state
+}
+
+// restore replaces the scheduler by one in a state, with the present jobs.
+func (w *world) restore(policy string, state []byte) {
 	var jobs []*Job
 	var specs []*Spec
 	for _, m := range w.s.active {

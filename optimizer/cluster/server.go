@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -424,10 +425,5 @@ func places(j *Job) string {
 
 // sortedJobs returns the jobs by id.
 func (s *server) sortedJobs() []*live {
-	out := make([]*live, 0, len(s.jobs))
-	for _, l := range s.jobs {
-		out = append(out, l)
-	}
-	slices.SortFunc(out, func(a, b *live) int { return a.ID - b.ID })
-	return out
+	return slices.SortedFunc(maps.Values(s.jobs), func(a, b *live) int { return a.ID - b.ID })
 }

@@ -90,14 +90,20 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	slices.SortFunc(s.active, func(a, b *member) int { return a.round.Number - b.round.Number })
 	s.started, s.moved = saved.Started, saved.Moved
 	s.charge()
+	var ended []*schedule.ActiveJob // some between the writing of the job and that of the state, when the last server died
 	err := s.engine.Restore(saved.Engine, func(number int) *schedule.ActiveJob {
-		if j := numbers[number]; j != nil {
-			return j
+		j := numbers[number]
+		if j == nil {
+			j = &schedule.ActiveJob{Job: &schedule.Job{ID: -1, GPUs: 1}, Number: number, Rate: make([]float64, len(s.Devices))}
+			ended = append(ended, j)
 		}
-		return &schedule.ActiveJob{Job: &schedule.Job{ID: -1, GPUs: 1}, Number: number, Rate: make([]float64, len(s.Devices))} // it has ended
+		return j
 	})
 	if err != nil {
 		return err
+	}
+	for _, j := range ended {
+		s.engine.End(engine.Now, j)
 	}
 	byNumber := s.numbers()
 	for _, r := range s.engine.Running() {

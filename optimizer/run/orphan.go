@@ -55,7 +55,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 				continue
 			}
 		}
-		if e.Agent == nil {
+		if e.Agent == nil && journal.HasState(e.Dir) { // else its agent died before it had started anything
 			return e.Dir
 		}
 	}

@@ -78,9 +78,6 @@ func (r *run) reopen(dir string, change Change) (func(), error) {
 // file is written, a run that is done, has no checkpoint to resume from, or has used up its limits.
 func (r *run) restore(jd *journal.Run, change Change) error {
 	refuse := func(err error) error { return fmt.Errorf("resume %s: %w", jd.ID(), err) }
-	if !journal.HasState(jd.Dir()) {
-		return refuse(fmt.Errorf("its agent died before it had started anything: %w", ErrNotResumable))
-	}
 	note, err := jd.LoadState(&r.facts)
 	if err != nil {
 		return refuse(err)

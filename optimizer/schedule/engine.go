@@ -143,6 +143,9 @@ func (e *Engine) Arrive(now float64, j *ActiveJob) {
 // End removes a job that completed, or was cancelled, at time now. Its devices are free from then on; a co-located job
 // loses them too, and the next step usually returns them to it.
 func (e *Engine) End(now float64, j *ActiveJob) {
+	if j.ended {
+		return
+	}
 	e.note(now, j.runs == nil || j.runs.B == nil) // the other job of a pair would wait
 	e.updates.end(j)
 	j.ended = true

@@ -425,6 +425,9 @@ func (a *auditor) note() {
 			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of a start.")
 		}
 	}
+	if n := len(slices.DeleteFunc(slices.Clone(a.day.Jobs), func(j *Job) bool { return !j.silent })); n > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("Jobs that reported no progress: %d. The time for which each had its last devices counts as its work.", n))
+	}
 	if len(a.left) > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
 	}

@@ -66,6 +66,7 @@ type Job struct {
 	Lives             []*life
 	Shrinks           []shrink // in order of time
 	Launches          int      // of its training; 0: unknown
+	silent            bool     // it reported no progress: its steps are seconds
 }
 
 // shrink is a change of the number of devices of a job, to those that it used, or back.
@@ -150,6 +151,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 				l.Left = d.Until
 			}
 		}
+		j.countSeconds()
 	}
 	d.meet()
 	return d, nil
@@ -299,6 +301,15 @@ func seconds(s *float64) float64 {
 		return math.NaN()
 	}
 	return *s
+}
+
+// countSeconds makes the seconds of its last life the steps of a job that has done its work and reported no progress.
+func (j *Job) countSeconds() {
+	if n := len(j.Lives); n > 0 && j.ended() && !(j.Done > 0) {
+		l := j.Lives[n-1]
+		j.silent, j.Done, j.Total = true, l.Left-l.Start, l.Left-l.Start
+		l.Worked, l.Done = l.Start, l.Before+j.Done
+	}
 }
 
 // ended reports whether the job has done all its work.

@@ -245,17 +245,9 @@ func (l *life) until() float64 {
 
 // places returns the keys in a fixed order.
 func places(m map[place]float64) []place {
-	out := make([]place, 0, len(m))
-	for p := range m {
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b place) int {
-		if a.gpus != b.gpus {
-			return a.gpus - b.gpus
-		}
-		return strings.Compare(a.device, b.device)
+	return slices.SortedFunc(maps.Keys(m), func(a, b place) int {
+		return cmp.Or(a.gpus-b.gpus, strings.Compare(a.device, b.device))
 	})
-	return out
 }
 
 // at returns the rate of a job at a place; 0 if it cannot run there.
@@ -381,7 +373,7 @@ func newMoves(d *Day, r *rates) *moves {
 	m := &moves{}
 	by := [3]map[string][]float64{{}, {}, {}}
 	add := func(cost int, j *Job, l *life, taken float64) {
-		if taken >= 0 {
+		if taken >= 0 && !j.silent {
 			m.samples[cost] = append(m.samples[cost], sample{j, l, taken})
 			by[cost][j.kind()] = append(by[cost][j.kind()], taken)
 		}

@@ -408,6 +408,58 @@ func TestWasteIsCounted(t *testing.T) {
 	}
 }
 
+// TestSilentJob: a job that reports no progress is simulated with the time for which it had its devices, which is neither a
+// start nor lost, so that it occupies them in the simulated day, too.
+func TestSilentJob(t *testing.T) {
+	two := 2.0
+	at := func(s float64) float64 { return monday + s }
+	events := []cluster.Event{
+		{Kind: cluster.EventServe, Time: at(0), Policy: "fifo", Round: 60, Devices: []cluster.Device{{Name: "a", Count: 1, PerServer: 1}}},
+		{Kind: cluster.EventSubmit, Time: at(0), Job: 1, GPUs: 1, Command: "silent"},
+		{Kind: cluster.EventStart, Time: at(0), Job: 1, Stretch: 1, Device: "a", GPUs: 1, Do: "start"},
+		{Kind: cluster.EventSubmit, Time: at(1), Job: 2, GPUs: 1, Total: 100, Command: "loud"},
+		{Kind: cluster.EventPin, Time: at(2), Job: 1},
+		{Kind: cluster.EventLeft, Time: at(50), Job: 1, Reason: "exited"},
+		{Kind: cluster.EventEnd, Time: at(50), Job: 1, State: cluster.Done, CostUSD: 1},
+		{Kind: cluster.EventStart, Time: at(50), Job: 2, Stretch: 1, Device: "a", GPUs: 1, Do: "start"},
+		{Kind: cluster.EventRunning, Time: at(53), Job: 2, Seconds: &two},
+		{Kind: cluster.EventRate, Time: at(60), Job: 2, Device: "a", GPUs: 1, Seen: 2, Done: 16},
+		{Kind: cluster.EventLeft, Time: at(102), Job: 2, Done: 100, Reason: "exited"},
+		{Kind: cluster.EventEnd, Time: at(102), Job: 2, State: cluster.Done, Done: 100, Total: 100, CostUSD: 1},
+	}
+	a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 5})
+	if a.Compared != 2 || math.Abs(float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS)-1) > 0.01 {
+		t.Errorf("%d jobs compared, mean completion time %g s live, %g s simulated", a.Compared, float64(a.Live.MeanJCTS), float64(a.Simulated.MeanJCTS))
+	}
+	if a.Waste.StartingS != 2 || a.Waste.RepeatedS != 0 || a.Waste.Lost != 0 {
+		t.Errorf("waste %+v, want the start of the other job alone", a.Waste)
+	}
+}
+
+// TestLateRequest: a life whose training had ended before the next server asked it to leave ended without a request.
+func TestLateRequest(t *testing.T) {
+	two := 2.0
+	at := func(s float64) float64 { return monday + s }
+	events := []cluster.Event{
+		{Kind: cluster.EventServe, Time: at(0), Policy: "fifo", Round: 60, Devices: []cluster.Device{{Name: "a", Count: 1, PerServer: 1}}},
+		{Kind: cluster.EventSubmit, Time: at(0), Job: 1, GPUs: 1, Total: 100},
+		{Kind: cluster.EventStart, Time: at(0), Job: 1, Stretch: 1, Device: "a", GPUs: 1, Do: "start"},
+		{Kind: cluster.EventRunning, Time: at(3), Job: 1, Seconds: &two},
+		{Kind: cluster.EventRate, Time: at(10), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 16},
+		{Kind: cluster.EventServe, Time: at(60), Policy: "fifo", Round: 60, Devices: []cluster.Device{{Name: "a", Count: 1, PerServer: 1}}, Restarted: true},
+		{Kind: cluster.EventStop, Time: at(60), Job: 1},
+		{Kind: cluster.EventLeft, Time: at(61), Job: 1, Done: 40, Reason: "lease", Exited: at(22)},
+		{Kind: cluster.EventStart, Time: at(61), Job: 1, Stretch: 2, Device: "a", GPUs: 1, Do: "start", PredictedSeconds: &two},
+		{Kind: cluster.EventRunning, Time: at(64), Job: 1, Seconds: &two},
+		{Kind: cluster.EventRate, Time: at(70), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 50},
+		{Kind: cluster.EventLeft, Time: at(93), Job: 1, Done: 100, Reason: "exited"},
+		{Kind: cluster.EventEnd, Time: at(93), Job: 1, State: cluster.Done, Done: 100, Total: 100, CostUSD: 1},
+	}
+	if a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 1}); a.Waste.Lost != 1 {
+		t.Errorf("%d lives ended without a request, want 1", a.Waste.Lost)
+	}
+}
+
 // TestBadLogs: a log that does not contain what a replay requires is an error.
 func TestBadLogs(t *testing.T) {
 	serve := cluster.Event{Kind: cluster.EventServe, Time: monday, Policy: "fifo", Round: 60, Devices: fourTypes}

@@ -36,7 +36,7 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 				w.SavingS += n * Number(l.Save)
 			}
 			last := i == len(j.Lives)-1
-			if math.IsNaN(l.Asked) && !l.open && !(last && j.State.Ended()) {
+			if !(l.Asked <= l.Left) && !l.open && !(last && j.State.Ended()) {
 				w.Lost++
 			}
 			if done, took, ok := l.progress(); ok {
