@@ -38,6 +38,12 @@ func (h *Holder) Alive() bool {
 	return err == nil && start == h.Start
 }
 
+// isAgent reports whether the holder is an agent: alive, or on another machine. A killed one is named until the next holder
+// has written its identity.
+func (h *Holder) isAgent() bool {
+	return h != nil && h.Command == "" && (h.Alive() || h.BootID != resources.BootID())
+}
+
 // String describes the holder for an error message.
 func (h *Holder) String() string {
 	const form = "2006-01-02 15:04:05 MST"
@@ -82,7 +88,7 @@ func (r *Run) LockFor(command string, wait time.Duration) (unlock func(), err er
 	for end := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		unlock, err = r.lock(command)
 		held := (*LockedError)(nil)
-		if !errors.As(err, &held) || held.Holder != nil && held.Holder.Command == "" || !time.Now().Before(end) {
+		if !errors.As(err, &held) || held.Holder.isAgent() || !time.Now().Before(end) {
 			return unlock, err
 		}
 	}
@@ -189,16 +195,16 @@ func release(f *os.File) {
 	_ = f.Close()
 }
 
-// patientHolder reads the holder; it retries for up to 100 ms while an agent that has just taken the lock writes its
+// patientHolder reads the holder; it retries for up to 100 ms while a process that has just taken the lock writes its
 // identity.
-func patientHolder(f *os.File) *Holder {
+func patientHolder(f *os.File) (h *Holder) {
 	for range 20 {
-		if h := readHolder(f); h != nil {
-			return h
+		if h = readHolder(f); h.Alive() {
+			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return nil
+	return h
 }
 
 // readHolder returns the identity in a lock file, nil if it contains none.
