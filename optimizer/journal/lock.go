@@ -87,7 +87,7 @@ func (r *Run) LockFor(command string, wait time.Duration) (unlock func(), err er
 	for end := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		unlock, err = r.lock(command)
 		held := (*LockedError)(nil)
-		if !errors.As(err, &held) || held.Holder != nil && held.Holder.Command == "" || !time.Now().Before(end) {
+		if !errors.As(err, &held) || !held.Holder.passing() && held.Holder.Command == "" || !time.Now().Before(end) {
 			return unlock, err
 		}
 	}

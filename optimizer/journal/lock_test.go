@@ -337,6 +337,19 @@ func TestCommandIsNoAgent(t *testing.T) {
 	unlock()
 	must(t, <-second)
 
+	unlock, err = r.LockFor("runs stop", 0) // of a run whose killed agent is still named in the lock
+	must(t, err)
+	dead := self(time.Now(), "")
+	dead.Start++
+	data, err := json.Marshal(dead)
+	must(t, err)
+	must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
+	time.AfterFunc(50*time.Millisecond, unlock)
+	if unlock, err = r.LockFor("runs rm", time.Minute); err != nil {
+		t.Fatalf("beside a command that has not written its identity yet: %v", err)
+	}
+	unlock()
+
 	unlock, err = r.Lock()
 	must(t, err)
 	defer unlock()

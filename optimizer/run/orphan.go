@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,10 +108,10 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 			return id + ": had finished", a.Resume(ctx, dir, Change{}, nil).Err // completes the record, launches nothing
 		}
 	}
-	if err = unread; err == nil {
-		err = r.markEnded(*exit, end)
-	}
 	unlock()
+	if err = unread; err == nil {
+		err = a.completeOrphan(dir, r.Pending, r.Asked, *exit, end)
+	}
 	words := fmt.Sprintf("%s: %s (%s)", id, end.state, describeExit(*exit))
 	if err != nil {
 		return "", fmt.Errorf("%s, but that cannot be recorded: %w", words, err)
@@ -138,6 +139,7 @@ func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (exit *launch
 		return nil, false, unread, err
 	}
 	r.setJob(j)
+	r.Pending = nil
 	select {
 	case <-j.Done():
 		ended := j.Exit()
@@ -157,18 +159,46 @@ func (r *run) stopAdopted(ctx context.Context, grace time.Duration) (launch.Exit
 	}
 	r.inspect(path, &r.facts)
 	r.followObserver()
-	if method, _ := r.gentleStop()(); method != noStopMethod {
+	method, _ := r.gentleStop()()
+	r.Pending = &pendingStop{Why: "user", Checkpoint: method == bySignal, Observed: method == byObserver}
+	if method != noStopMethod {
 		select {
 		case <-r.job.Done():
 			r.observer.pollAll()
 			if a, ok := r.observer.takeAnswer(&r.observer.saving); ok && a.OK && a.Path != "" {
 				r.Asked = absolute(r.Config.Dir, a.Path)
+				r.Pending.Saved = r.Asked
 			}
 			return r.job.Exit(), nil
 		case <-time.After(grace):
 		}
 	}
 	return r.job.Stop(ctx, grace)
+}
+
+// completeOrphan records the end of an orphaned run as its agent would have done: with the rest of the log and of the
+// observer's reports. stop is how the job was asked to exit, nil if it was not, asked the checkpoint that it then wrote.
+func (a Agent) completeOrphan(dir string, stop *pendingStop, asked string, exit launch.Exit, end *ending) error {
+	r := newRun(a, Config{})
+	unlock, err := r.reopen(dir, Change{})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	defer r.closeInstruments()
+	r.Handle = latestJob(r.Launcher, dir, &r.facts)
+	if last, _, ok := r.Progress.jobEnd(exit); ok {
+		r.elapsedBefore = max(r.elapsedBefore, last)
+	}
+	r.Pending, r.Asked, end.exit = stop, asked, &exit
+	r.readLog()
+	r.settleJob(exit)
+	r.end(end)
+	r.finish()
+	if rec, err := journal.ReadRecord(dir); err != nil || rec.State != end.state {
+		return fmt.Errorf("write the record of %s: %w", dir, cmp.Or(err, errors.New("it is in state "+string(journal.Running))))
+	}
+	return nil
 }
 
 // markEnded records in run.json and in the state that the run ended without an agent.

@@ -30,6 +30,7 @@ func orphan(t *testing.T, s *stage, resumable bool) (*journal.Run, *actor) {
 	f := facts{Config: s.cfg.WithDefaults(), Argv: []string{"python3", filepath.Join(s.cfg.Dir, "train.py")}, Current: a, Baseline: a,
 		Rates: *s.cfg.Rates, Resumable: resumable, Phase: working}
 	f.Progress.Begin(0, a, "run", true)
+	f.OwnLog = dir.Path("training.csv")
 	meter := cost.NewMeter()
 	if err := meter.Start(0, "run", a, f.Rates); err != nil {
 		t.Fatal(err)
@@ -108,10 +109,12 @@ func TestStopRunWithoutAgent(t *testing.T) {
 	}
 }
 
-// TestStopRunTwice: a stop waits for another one of the same run, and does not take it for the run's agent.
+// TestStopRunTwice: a stop waits for another one of the same run, and does not take it for the run's agent. The record
+// contains what the dead agent has not read.
 func TestStopRunTwice(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
+		a.write("1,9,100,0.5\n", "2,9,100,0.4\n")
 		select {
 		case <-a.asked:
 		case <-a.stopped:
@@ -140,6 +143,9 @@ func TestStopRunTwice(t *testing.T) {
 	unlock()
 	if r := <-second; r.err != nil || !strings.Contains(r.text, "stopped (") {
 		t.Errorf("%+v", r)
+	}
+	if rec, err := journal.ReadRecord(dir.Dir()); err != nil || rec.Outcome.Epochs != 2 || rec.Outcome.Rows != 2 || rec.Waste.Failed != 0 {
+		t.Errorf("record %+v, %v; want the two epochs that no agent has read, saved on request", rec.Outcome, err)
 	}
 }
 
