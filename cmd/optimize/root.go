@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -301,7 +302,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("%w (arguments of the script follow --)", err)
 	}
 	if !unknown {
-		return err
+		return plainValue(cmd, err)
 	}
 	var known []string
 	add := func(f *pflag.Flag) { known = append(known, f.Name) }
@@ -318,6 +319,23 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: nearest known are --%s", err, strings.Join(slices.Compact(longer), ", --"))
 	}
 	return fmt.Errorf("%w: `%s --help` lists them", err, cmd.CommandPath())
+}
+
+// plainValue rewords an error of Go's parsers about the value of a flag.
+func plainValue(cmd *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if !errors.As(wrong, &number) {
+		return fmt.Errorf("--%s %q: %w", wrong.GetFlag().Name, wrong.GetValue(), errors.Unwrap(wrong))
+	}
+	want := map[string]string{"bool": "true or false", "float64": "a number", "uint64": "a whole number, 0 or more"}[wrong.GetFlag().Value.Type()]
+	if want == "" {
+		want = "a whole number"
+	}
+	return fmt.Errorf("--%s %q: want %s", wrong.GetFlag().Name, wrong.GetValue(), want)
 }
 
 func doctorCommand(e *cli.Env) *cobra.Command {

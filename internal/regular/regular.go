@@ -28,6 +28,12 @@ const (
 // ErrNotRegular reports a path that does not lead to a regular file of acceptable size.
 var ErrNotRegular = errors.New("not a plain file of acceptable size")
 
+// notRegular is an ErrNotRegular that states the reason.
+type notRegular string
+
+func (e notRegular) Error() string        { return string(e) }
+func (e notRegular) Is(target error) bool { return target == ErrNotRegular }
+
 // Open opens a regular file of at most limit bytes for reading and follows symbolic links. The error is an
 // *fs.PathError; it wraps ErrNotRegular for a directory, pipe, socket or device, which is not opened, and for a longer
 // file. A file that is replaced by one of these between check and open is rejected too, without blocking.
@@ -55,9 +61,9 @@ func Open(path string, limit int64) (*os.File, error) {
 func check(path string, info fs.FileInfo, limit int64) (err error) {
 	switch {
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("a %s: %w", Kind(info.Mode()), ErrNotRegular)
+		err = notRegular("is a " + Kind(info.Mode()) + ", not a plain file")
 	case info.Size() > limit:
-		err = fmt.Errorf("%d bytes, at most %d: %w", info.Size(), limit, ErrNotRegular)
+		err = notRegular(fmt.Sprintf("%d bytes, at most %d", info.Size(), limit))
 	default:
 		return nil
 	}
@@ -85,7 +91,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes: %w", limit, ErrNotRegular)}
+		err = &fs.PathError{Op: "read", Path: path, Err: notRegular(fmt.Sprintf("more than %d bytes", limit))}
 	}
 	if err != nil {
 		return nil, err

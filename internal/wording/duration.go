@@ -27,6 +27,8 @@ func Duration(seconds float64) string {
 		return pair(whole, 60, "m", "s")
 	case whole < 48*3600:
 		return pair(math.Round(seconds/60), 60, "h", "m")
+	case seconds > 1e15: // more hours than the digits below have a meaning for
+		return fmt.Sprintf("%.3g d", seconds/86400)
 	}
 	return pair(math.Round(seconds/3600), 24, "d", "h")
 }

@@ -26,7 +26,8 @@ func (d *Data) Brief(w io.Writer, width int) error {
 // Text writes the report for a terminal of width columns.
 func (d *Data) Text(w io.Writer, width int) error { return build(d).TextWithin(w, width) }
 
-// Options writes the choice of each preference with its trade-offs, and all candidates.
-func Options(w io.Writer, rec *journal.Record) error {
-	return page.TextSections(w, optionsSection(&Data{Record: rec}))
+// Options writes the choice of each preference with its trade-offs, and all candidates, for a terminal of width columns; 0: no
+// terminal.
+func Options(w io.Writer, rec *journal.Record, width int) error {
+	return page.TextSections(w, width, optionsSection(&Data{Record: rec}))
 }

@@ -535,7 +535,7 @@ func TestPolicyTables(t *testing.T) {
 		{Policy: "isolated", Failed: "no devices"}}}
 	var text, whole bytes.Buffer
 	s := page.Section{Title: "Other policies", Blocks: a.policies()}
-	if err := page.TextSections(&text, s); err != nil {
+	if err := page.TextSections(&text, 0, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := (page.Document{Sections: []page.Section{s}}).HTML(&whole); err != nil {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -45,9 +46,9 @@ func (doc Document) TextWithin(w io.Writer, width int) error {
 	return t.sections(w, doc.Sections)
 }
 
-// TextSections writes only sections.
-func TextSections(w io.Writer, sections ...Section) error {
-	t := terminal{width: textWidth}
+// TextSections writes only sections, at most width columns wide; 0: 96.
+func TextSections(w io.Writer, width int, sections ...Section) error {
+	t := terminal{width: cmp.Or(width, textWidth)}
 	return t.sections(w, sections)
 }
 

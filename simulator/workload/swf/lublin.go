@@ -64,7 +64,7 @@ func (l Lublin) Validate() error {
 		errs = append(errs, fmt.Errorf("%d jobs: want 1 to %d", l.Jobs, maxGenerated))
 	}
 	if l.Procs != 0 && (l.Procs < 2 || l.Procs > 1<<30) {
-		errs = append(errs, fmt.Errorf("a machine of %d processors: want 2 or more, or 0 for 128", l.Procs))
+		errs = append(errs, fmt.Errorf("a machine of %d processors: want 2 to %d, or 0 for 128", l.Procs, 1<<30))
 	}
 	if !(l.Load >= 0 && l.Load <= 100) {
 		errs = append(errs, fmt.Errorf("load %v: want 0 (the model's) to 100", l.Load))

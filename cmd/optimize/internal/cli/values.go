@@ -244,8 +244,9 @@ func (v *Values) Number(key string, errs *[]error) float64 {
 		return 0
 	}
 	f, err := strconv.ParseFloat(strings.TrimPrefix(s, "$"), 64)
-	if err != nil {
+	if err != nil || f != f {
 		*errs = append(*errs, v.Wrong(key, s, "a number"))
+		return 0
 	}
 	return f
 }

@@ -351,6 +351,9 @@ func (o *options) thisMachine(s *predict.Subject, v *cli.Values) error {
 	})
 }
 
+// maxAmount is beyond every training: samples times epochs stay exact in an estimate.
+const maxAmount = 1e15
+
 // amount parses a number above 0 with an optional suffix k, M or B for thousands, millions or billions; an empty text
 // yields NaN.
 func amount(flag, text string, errs *[]error) float64 {
@@ -364,8 +367,8 @@ func amount(flag, text string, errs *[]error) float64 {
 		}
 	}
 	n, err := strconv.ParseFloat(strings.ReplaceAll(digits, ",", ""), 64)
-	if n *= factor; err != nil || !(n > 0) || math.IsInf(n, 0) {
-		*errs = append(*errs, fmt.Errorf("%s %q: want a number above 0, such as 50000, 25.6M or 1.3B", flag, text))
+	if n *= factor; err != nil || !(n > 0) || n > maxAmount {
+		*errs = append(*errs, fmt.Errorf("%s %q: want a number above 0 and at most %g, such as 50000, 25.6M or 1.3B", flag, text, maxAmount))
 		return math.NaN()
 	}
 	return n

@@ -23,17 +23,27 @@ func (v *lines) Planned(rec *journal.Record) {
 	if v.json {
 		return
 	}
-	if err := printPlan(v.report, rec); err != nil {
+	if err := printPlan(v.report, rec, v.reportWidth()); err != nil {
 		fmt.Fprintf(v.out, "warning: show the plan: %v\n", err)
 	}
 }
 
+// planLabel is the width of the labels of a plan: of the longest name of a knob.
+const planLabel = 16
+
 // printPlan prints the inputs of the plan (command, detected properties, machine, prices, preference, limits), the
-// prior and the fitted model with its cross-validation, the chosen allocation, and the options if a prediction exists.
-func printPlan(w io.Writer, rec *journal.Record) error {
+// prior and the fitted model with its cross-validation, the chosen allocation, and the options if a prediction exists, for a terminal of width columns; 0: no terminal.
+func printPlan(w io.Writer, rec *journal.Record, width int) error {
 	b := &strings.Builder{}
 	field := func(name, format string, args ...any) {
-		fmt.Fprintf(b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+		lines := []string{fmt.Sprintf(format, args...)}
+		if width > 0 {
+			lines = page.Wrap(lines[0], width-planLabel-1)
+		}
+		for _, line := range lines {
+			fmt.Fprintf(b, "%-*s %s\n", planLabel, name, line)
+			name = ""
+		}
 	}
 	field("command", "%s", cli.OneLine(strings.Join(rec.Command, " ")))
 	field("detected", "%s", detectedProperties(rec.Script))
@@ -104,7 +114,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	if rec.Plan == nil || rec.Plan.Prediction == nil { // no prediction exists
 		return nil
 	}
-	return report.Options(w, rec)
+	return report.Options(w, rec, width)
 }
 
 func detectedProperties(s journal.Script) string {

@@ -271,7 +271,7 @@ func (v *screen) Planned(rec *journal.Record) {
 		return
 	}
 	var b strings.Builder
-	if err := printPlan(&b, rec); err == nil {
+	if err := printPlan(&b, rec, v.reportWidth()); err == nil {
 		v.above(strings.TrimSuffix(b.String(), "\n"))
 	}
 }

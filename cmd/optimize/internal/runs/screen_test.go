@@ -307,3 +307,18 @@ func TestSuspendedScreen(t *testing.T) {
 		t.Errorf("the subscription was ended %d times, want once", ended)
 	}
 }
+
+// TestPlanFitsTheTerminal checks that no line of the evidence of a plan is wider than the terminal.
+func TestPlanFitsTheTerminal(t *testing.T) {
+	rec := &journal.Record{Command: strings.Fields(strings.Repeat("python3 train.py ", 20)), Plan: &journal.Plan{}}
+	rec.Plan.Reason = strings.Repeat("clearly better ", 20)
+	var b bytes.Buffer
+	if err := printPlan(&b, rec, 60); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 60 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

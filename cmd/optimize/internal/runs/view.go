@@ -173,16 +173,20 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	} else if data, loaded := report.Load(dir); loaded != nil {
 		err = loaded
 	} else {
-		width := 0
-		if v.width != nil {
-			width = min(max(v.width()-1, 40), 120)
-		}
-		err = data.Brief(v.report, width)
+		err = data.Brief(v.report, v.reportWidth())
 		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), v.shortPath(filepath.Join(dir, "report.html")))
 	}
 	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)
 	}
+}
+
+// reportWidth returns the width of reports on the terminal, 0 without one.
+func (v *lines) reportWidth() int {
+	if v.width == nil {
+		return 0
+	}
+	return min(max(v.width()-1, 40), 120)
 }
 
 // Numbers are formatted as in reports, with a no-break space before the unit until they are printed

@@ -268,7 +268,7 @@ func (o *compareQueueOptions) prepare() (*sweep.Sweep, error) {
 			s.Cases = append(s.Cases, one)
 		}
 		if seed == seeds[0] {
-			s.Title = "Policies of a batch queue: " + w.Name
+			s.Title = w.Name
 			if source != "" {
 				s.Title += " of " + source
 			}

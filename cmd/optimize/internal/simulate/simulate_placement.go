@@ -145,6 +145,9 @@ func readBatch(path func(string) string, text string, apps []string) ([]int, str
 	if err != nil {
 		return nil, "", fmt.Errorf("--batch: %w", err)
 	}
+	if len(batches) == 0 {
+		return nil, "", fmt.Errorf("--batch %q: no counts in the file", text)
+	}
 	if row < 0 || row >= len(batches) {
 		return nil, "", fmt.Errorf("--batch %q: no row %d, the file has %d, counted from 0", text, row, len(batches))
 	}
