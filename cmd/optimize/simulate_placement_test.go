@@ -238,7 +238,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--batch rows.csv:1":                              "no row 1",
 		"--batch rows.csv:x":                              "FILE:ROW",
 		"--batch nowhere.csv":                             "nowhere.csv",
-		"--batch empty.csv":                               "no row 0",
+		"--batch empty.csv":                               "no counts in the file",
 		"--batch damaged.npz":                             "damaged.npz",
 		"--batch metis":                                   "metis:SIZE:GROUP",
 		"--batch metis:200:100":                           "group from 0 to 99",

@@ -61,7 +61,7 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 	for i, d := range draws {
 		draws[i] = math.Max(now.Seconds(), from.Seconds()+rest*d)
 	}
-	sec := r.ending().Extend(interval(draws), now.Seconds())
+	sec := r.ending().Extend(sla.Quantiles(draws), now.Seconds())
 	money := func(s float64) float64 { return math.Max(0, spent+(s-now.Seconds())/3600*rate) }
 	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
 }
@@ -144,12 +144,6 @@ func mean(sum float64, n int) float64 {
 		return math.NaN()
 	}
 	return sum / float64(n)
-}
-
-// interval returns the interval of draws, which it sorts.
-func interval(draws []float64) sla.Interval {
-	slices.Sort(draws)
-	return sla.Interval{P5: stat.Quantile(draws, .05), P50: stat.Quantile(draws, .5), P95: stat.Quantile(draws, .95)}
 }
 
 // forecastWithin limits the time for a forecast before a launch.

@@ -396,7 +396,7 @@ func (p *prior) contradiction(own []pace, progress *Progress, o perf.FitOptions)
 				draws[k] = d / first[k]
 			}
 		}
-		predicted := interval(draws)
+		predicted := sla.Quantiles(draws)
 		sd := math.Log(predicted.P95/predicted.P50) / 1.645
 		if measured < predicted.P50 {
 			sd = math.Log(predicted.P50/predicted.P5) / 1.645
