@@ -39,12 +39,11 @@ type progressParser struct {
 	zero         *bool
 	// Completed fraction of the current epoch, 0 to 1. A later bar in the same epoch, such as that of validation,
 	// does not lower it.
-	part    float64
-	bars    barState
-	columns bool     // the header of Ultralytics' table has been printed
-	header  []string // of the last table that is aligned by blanks
-	toks    []token  // scratch
-	words   interner
+	part   float64
+	bars   barState
+	header []string // of the last table that is aligned by blanks
+	toks   []token  // scratch
+	words  interner
 }
 
 func (p *progressParser) save() parserState {
