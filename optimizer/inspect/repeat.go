@@ -12,9 +12,11 @@ var (
 	handing  = regexp.MustCompile(`(^|\.)(optimize|fmin|agent|Tuner|with_parameters|with_resources|tune\.run|map|starmap|delayed|\w+_minimize)$`)
 )
 
-// making matches the calls that make a trainer, settling those that only set its length, such as TrainingArguments.
+// making matches the calls that make a trainer, calling those of functions elsewhere that may train, settling those that only
+// set its length, such as TrainingArguments.
 var (
 	making   = regexp.MustCompile(`(^|\.)\w*Trainer$`)
+	calling  = regexp.MustCompile(`(?i)train|fit|learn|run|main|experiment`)
 	settling = regexp.MustCompile(`(^|\.)(\w*TrainingArguments|\w+Config|Namespace)$`)
 )
 
@@ -51,8 +53,8 @@ type repetitions struct {
 }
 
 // repeats reports whether all trainings of the script, its loops over epochs and its calls with a length, are executed
-// several times. In a script without any, these are its calls with settings, or else those that receive a length for a
-// training elsewhere.
+// several times. In a script without any, these are its calls with settings, or else those of imported functions that
+// receive a length.
 func (s *script) repeats() bool {
 	r := repetitions{s, map[string][]int{}, map[string]bool{}, map[string]repetition{}, s.classNames()}
 	var trainings, settings, elsewhere []int
@@ -88,7 +90,7 @@ func (s *script) repeats() bool {
 				r.handed[a.tokens[k].s] = true
 			}
 		}
-		if given && !notTrainers.MatchString(c.full) {
+		if name, _, _ := strings.Cut(c.callee, "."); given && s.aliases[name] != "" && calling.MatchString(last(c.full)) && !notTrainers.MatchString(c.full) {
 			elsewhere = append(elsewhere, at)
 		}
 	}
@@ -110,6 +112,9 @@ func (s *script) repeats() bool {
 // overEpochs reports whether statement i is the head of a loop over epochs.
 func (s *script) overEpochs(i int) bool {
 	t := s.statements[i].tokens
+	if t[0].s == "while" {
+		return slices.ContainsFunc(t, func(t token) bool { return t.kind == name && unitOf(strings.ToLower(t.s), "") == unitEpoch })
+	}
 	if t[0].s != "for" || loopUnit(t) != "" {
 		return loopUnit(t) == unitEpoch
 	}

@@ -1,6 +1,9 @@
 package inspect
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
 
 // TestRepeats checks which scripts make several trainings of the length that they name.
 func TestRepeats(t *testing.T) {
@@ -46,6 +49,10 @@ func TestRepeats(t *testing.T) {
 		"class Trainer:\n    def train(self):\n        for epoch in range(3): pass\nfor phase in 'ab':\n    model.train()":                            false,
 		"from sklearn.model_selection import GridSearchCV\nGridSearchCV(net, grid).fit(x, y)":                                                         true,
 		"for rate in (0.1, 0.01):\n    xgboost.XGBClassifier(n_estimators=50, eta=rate).fit(x, y)":                                                    true,
+		"args = parser.parse_args()\nwhile epoch <= args.epochs:\n    train_epoch(min(epoch, args.epochs), args)":                                     false,
+		"args = parser.parse_args()\nfor i in count():\n    log(min(i, args.epochs))":                                                                 false,
+		"from engine import train\nfor fold in folds:\n    while epoch < max_epochs:\n        train()":                                                true,
+		"from engine import shard\nfor layer in layers:\n    shard(layer, **options)\nfor _ in range(10):\n    step()":                                false,
 		"for fold in range(3):\n    fit(fold)\nlgb.train(p, d, num_boost_round=10)":                                                                   false,
 	} {
 		c := ReadCommand([]string{"python3", "-c", src}, "")
@@ -67,6 +74,23 @@ func TestRepeatsByMultirun(t *testing.T) {
 	}{{nil, false}, {[]string{"lr=0.1"}, false}, {[]string{"-m", "lr=0.1,0.2"}, true}, {[]string{"--multirun", "lr=0.1,0.2"}, true}} {
 		if have := ReadCommand(append([]string{"python3", "-c", src}, c.args...), "").Repeats(); have != c.want {
 			t.Errorf("%q: repeats %t, want %t", c.args, have, c.want)
+		}
+	}
+}
+
+// TestOneTraining checks that none of the scripts here, which make one training each, counts as several.
+func TestOneTraining(t *testing.T) {
+	var scripts []string
+	for _, pattern := range []string{"../../examples/*.py", "../../internal/conformance/trainings/*.py"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		scripts = append(scripts, found...)
+	}
+	for _, s := range scripts {
+		if ReadCommand([]string{"python3", s}, "").Repeats() {
+			t.Errorf("%s counts as several trainings", s)
 		}
 	}
 }
