@@ -66,7 +66,9 @@ func (s *script) repeats() bool {
 	for i := range s.calls {
 		c := &s.calls[i]
 		at, booster, hands := s.statementAt(c.line), boosters.MatchString(c.full), handing.MatchString(c.full)
-		given := s.passesAll(at)
+		module, _, _ := strings.Cut(c.callee, ".")
+		other := s.aliases[module] != "" && calling.MatchString(last(c.full)) && !notTrainers.MatchString(c.full)
+		given := other && s.passesAll(at)
 		if c.listed {
 			at = oftenCalled
 		}
@@ -90,7 +92,7 @@ func (s *script) repeats() bool {
 				r.handed[a.tokens[k].s] = true
 			}
 		}
-		if name, _, _ := strings.Cut(c.callee, "."); given && s.aliases[name] != "" && calling.MatchString(last(c.full)) && !notTrainers.MatchString(c.full) {
+		if other && given {
 			elsewhere = append(elsewhere, at)
 		}
 	}

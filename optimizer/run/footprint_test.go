@@ -2,12 +2,9 @@ package run
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
-	"trainopt/internal/stat"
 	"trainopt/optimizer/launch"
 )
 
@@ -100,34 +97,6 @@ func TestRefits(t *testing.T) {
 	}
 	if r.refitDue() {
 		t.Error("a fit is due without a new row")
-	}
-}
-
-// TestWarmUp compares the warm-up with its definition.
-func TestWarmUp(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		s := Segment{Blocks: make([]float64, random.IntN(12))}
-		for i := range s.Blocks {
-			s.Blocks[i] = 1 + float64(random.IntN(6))/2
-		}
-		want := 0
-		for k := 1; k+settledBlocks <= len(s.Blocks); k++ {
-			if slices.Min(s.Blocks[:k]) > warmUpFactor*stat.Median(s.Blocks[k:]) {
-				want = k
-			}
-		}
-		if got := s.warmUp(); got != want {
-			t.Fatalf("%v: %d blocks, want %d", s.Blocks, got, want)
-		}
-	}
-}
-
-// TestPausesAreNotWarmUp: the evaluation after every eighth block of a training counts in its pace.
-func TestPausesAreNotWarmUp(t *testing.T) {
-	s := Segment{Blocks: []float64{9, 3, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1}}
-	if got := s.warmUp(); got != 2 {
-		t.Errorf("%d blocks of warm-up, want 2", got)
 	}
 }
 

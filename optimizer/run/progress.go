@@ -101,12 +101,9 @@ const (
 // warmUp returns the number of leading blocks that are all slower than the steady pace: compilation, caches being filled,
 // first-epoch effects. A slow block after a fast one is a pause or an uneven pace. It is 0 until settledBlocks blocks follow.
 func (s *Segment) warmUp() (n int) {
-	if len(s.Blocks) == 0 {
-		return 0
-	}
-	least, all := math.Inf(1), slices.Min(s.Blocks)
+	least := math.Inf(1)
 	for k, b := range s.Blocks[:max(0, len(s.Blocks)-settledBlocks)] {
-		if least = min(least, b); least <= warmUpFactor*all {
+		if least = min(least, b); least <= warmUpFactor*slices.Min(s.Blocks[k+1:]) {
 			break
 		}
 		if least > warmUpFactor*stat.Median(s.Blocks[k+1:]) {

@@ -494,64 +494,6 @@ func TestProgressJobEnd(t *testing.T) {
 	}
 }
 
-// TestProgressMergesBlocks: a long segment has bounded memory, and keeps its exact mean pace and its newest block.
-func TestProgressMergesBlocks(t *testing.T) {
-	var p Progress
-	s := begin(&p, 0)
-	now, sum := 1.0, 0.0
-	p.Add(epochRow(1, 0), at(now))
-	const n = 5000
-	for e := 2; e <= n; e++ {
-		took := 1 + 0.001*float64(e) // increasing, so that dropping or favouring any block is detected
-		now, sum = now+took, sum+took
-		before := slices.Clone(s.Blocks)
-		shared, _ := s.Observation(0)
-		p.Add(epochRow(float64(e), 0), at(now))
-		if last := s.Blocks[len(s.Blocks)-1]; math.Abs(last-took) > 1e-5 {
-			t.Fatalf("after unit %d of %g s the newest block is %g s", e, took, last)
-		}
-		if !slices.Equal(before, shared.UnitSeconds) {
-			t.Fatalf("unit %d changed an observation that had been handed out", e)
-		}
-	}
-	if len(s.Blocks) > maxBlocks || len(s.Blocks) < maxBlocks/4 {
-		t.Errorf("%d blocks are kept of %d, want at most %d and not few", len(s.Blocks), n, maxBlocks)
-	}
-	if s.Units != n-1 || math.Abs(s.Timed-sum) > 1e-3 {
-		t.Errorf("%g units in %g s, want %d in %g", s.Units, s.Timed, n-1, sum)
-	}
-	if !slices.IsSorted(s.Blocks) {
-		t.Error("merged blocks are out of order")
-	}
-}
-
-// TestProgressOfAnUnevenPace: stretches of 100 and of 5 steps/s, as of threads that wait for each other on a busy machine,
-// count by their work.
-func TestProgressOfAnUnevenPace(t *testing.T) {
-	var p Progress
-	s := begin(&p, 0)
-	now, n := 1.0, 0.0
-	for now < 120 {
-		gap := 0.01
-		if int(now/2)%2 == 0 {
-			gap = 0.2
-		}
-		now, n = now+gap, n+1
-		p.Add(stepRow(n, 0), at(now))
-	}
-	o, _ := s.Observation(0)
-	sum := 0.0
-	for _, u := range o.UnitSeconds {
-		sum += u / float64(len(o.UnitSeconds))
-	}
-	if want := s.Timed / s.Units; sum > 1.25*want || sum < want/1.25 {
-		t.Errorf("mean of the blocks %.4f s per step, want about %.4f, the time by the steps", sum, want)
-	}
-	if len(o.UnitSeconds) < 60 {
-		t.Errorf("%d blocks in two minutes", len(o.UnitSeconds))
-	}
-}
-
 // TestProgressSurvivesTheAgent: progress restored from the state file continues without a jump or a spurious block.
 func TestProgressSurvivesTheAgent(t *testing.T) {
 	var before, p Progress
@@ -699,21 +641,5 @@ func TestFirstLongUnitAfterARestart(t *testing.T) {
 		if got := len(p.Current().Blocks); got != c.want {
 			t.Errorf("%s: %d units timed, want %d", name, got, c.want)
 		}
-	}
-}
-
-// TestPaceWithAPartner: the pace is that of the present segment, the start-up that of the launch.
-func TestPaceWithAPartner(t *testing.T) {
-	a := resources.Allocation{CPUs: 1}
-	p := Progress{Segments: []*Segment{
-		{Allocation: a, Launch: true, LaunchedAt: time.Second, FirstRowAt: 8 * time.Second, FirstDone: 1, Blocks: []float64{2, 2, 2}},
-		{Allocation: a, Partner: "job 3", Blocks: []float64{5, 5}},
-	}}
-	if got := p.pace(); got.UnitSeconds != 5 || got.Startup != 2 || got.Partner != "job 3" {
-		t.Errorf("beside another job: %+v", got)
-	}
-	p.Segments[1].Allocation.CPUs = 2
-	if got := p.pace(); !math.IsNaN(got.Startup) {
-		t.Errorf("after a live change: %+v, want no start-up", got)
 	}
 }
