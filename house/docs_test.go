@@ -45,6 +45,14 @@ func found(re *regexp.Regexp, text string) map[string]bool {
 	return out
 }
 
+// TestReadmeIsShort holds the first page to what a user reads before the first run; docs contains the rest.
+func TestReadmeIsShort(t *testing.T) {
+	const limit = 7 << 10
+	if n := len(documents(t)["../README.md"]); n > limit {
+		t.Errorf("README.md has %d bytes, limit %d", n, limit)
+	}
+}
+
 func TestDocumentsNameWhatExists(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
