@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -119,15 +120,7 @@ func armsOf(runs []measured, c criterion) []arm {
 		a.value = estimate(values)
 		arms = append(arms, a)
 	}
-	slices.SortStableFunc(arms, func(a, b arm) int {
-		switch d := float64(a.value.Mean-b.value.Mean) * c.better; {
-		case d > 0:
-			return -1
-		case d < 0:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(arms, func(a, b arm) int { return cmp.Compare(float64(b.value.Mean)*c.better, float64(a.value.Mean)*c.better) })
 	return arms
 }
 
@@ -135,7 +128,7 @@ func armsOf(runs []measured, c criterion) []arm {
 func winner(arms []arm, better float64) bestConfig {
 	first := arms[0]
 	b := bestConfig{Config: configWords(first.on), On: recordOf(first.on), Value: first.value, RunIDs: first.ids, Configs: len(arms),
-		ThanMedianPct: page.Number(unknown()), ThanSecondPct: page.Number(unknown())}
+		ThanMedianPct: none, ThanSecondPct: none}
 	if len(arms) < 2 {
 		return b
 	}

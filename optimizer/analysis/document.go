@@ -40,16 +40,18 @@ func (r *Report) document(curves int) page.Document {
 	return d
 }
 
+// tile returns a headline figure, muted if it is unknown.
+func tile(label, value, note string) page.Tile {
+	light := page.Dark
+	if value == page.NoData {
+		light = page.Muted
+	}
+	return page.Tile{Label: label, Value: value, Note: note, Light: light}
+}
+
 // tiles returns the headline figures with the number of runs behind each.
 func (r *Report) tiles() []page.Tile {
 	t := &r.Totals
-	tile := func(label, value, note string) page.Tile {
-		light := page.Dark
-		if value == page.NoData {
-			light = page.Muted
-		}
-		return page.Tile{Label: label, Value: value, Note: note, Light: light}
-	}
 	of := func(n int) string { return "of " + page.Plural(n, "run") }
 	failed := tile("Failed", page.NoData, "the end of no run is recorded")
 	if t.FailedShare.Known() {

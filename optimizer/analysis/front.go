@@ -11,6 +11,7 @@ import (
 	"trainopt/morl/pareto"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -177,19 +178,11 @@ func (f *Front) mark(among []int) [][]float64 {
 	var out [][]float64
 	for n, k := range pareto.Front(points) {
 		p := &f.Points[among[k]]
-		p.OnFront, p.Label = true, label(n)
+		p.OnFront, p.Label = true, page.Letter(n)
 		out = append(out, points[k])
 	}
 	f.Dominated = len(among) - len(out)
 	return out
-}
-
-// label returns A, B, … Z, AA, AB, …
-func label(n int) string {
-	if n < 26 {
-		return string(rune('A' + n))
-	}
-	return label(n/26-1) + label(n%26)
 }
 
 // labelled returns the positions of the points on the front.

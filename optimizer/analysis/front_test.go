@@ -121,14 +121,6 @@ func TestWordsOfSmallAmounts(t *testing.T) {
 	}
 }
 
-func TestLabels(t *testing.T) {
-	for n, want := range map[int]string{0: "A", 25: "Z", 26: "AA", 27: "AB", 51: "AZ", 52: "BA"} {
-		if got := label(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 // A front and a plan of the same candidates select the same point.
 func TestChoosesAsThePlanner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

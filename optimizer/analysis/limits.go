@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -36,7 +38,8 @@ type violation struct {
 	Limit     page.Number   `json:"limit"`
 	Value     page.Number   `json:"value"`
 	Unit      string        `json:"unit"`
-	// OverPct is the excess over a maximum or the shortfall below a minimum, in percent of the limit.
+	// OverPct is the excess over a maximum or the shortfall below a minimum, in percent of the limit; unlike the severity it is
+	// not clipped.
 	OverPct page.Number `json:"over_pct"`
 }
 
@@ -81,7 +84,7 @@ func agreement(list []training, limits sla.Spec) *limitSummary {
 			case sla.Violated:
 				term.Violated++
 				a.Broken = append(a.Broken, violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: t.Whole.model, Objective: v.Objective,
-					Limit: page.Number(v.Limit), Value: page.Number(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
+					Limit: page.Number(v.Limit), Value: page.Number(*v.Value), Unit: v.Unit, OverPct: page.Number(math.Abs(100 * (*v.Value/v.Limit - 1)))})
 			default:
 				term.Unknown++
 			}
@@ -93,27 +96,9 @@ func agreement(list []training, limits sla.Spec) *limitSummary {
 		a.Terms = append(a.Terms, *t)
 	}
 	slices.SortStableFunc(a.Broken, func(x, y violation) int {
-		if c := slices.Index(agreed, x.Objective) - slices.Index(agreed, y.Objective); c != 0 {
-			return c
-		}
-		switch {
-		case x.OverPct > y.OverPct:
-			return -1
-		case x.OverPct < y.OverPct:
-			return 1
-		}
-		return 0
+		return cmp.Or(slices.Index(agreed, x.Objective)-slices.Index(agreed, y.Objective), cmp.Compare(y.OverPct, x.OverPct))
 	})
 	return a
-}
-
-// overLimit returns the excess or shortfall of a missed limit in percent; unlike the severity it is not clipped.
-func overLimit(v sla.Verdict) page.Number {
-	pct := 100 * (*v.Value/v.Limit - 1)
-	if pct < 0 {
-		pct = -pct
-	}
-	return page.Number(pct)
 }
 
 // span returns the first and the last known start.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	gonum "gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -15,6 +16,9 @@ import (
 func plain(v float64) string { return page.CSVCell(v, 9) }
 
 func unknown() float64 { return math.NaN() }
+
+// none is an unknown result.
+var none = page.Number(math.NaN())
 
 // confidence is the level of every interval of the package.
 const confidence = 0.90
@@ -32,7 +36,7 @@ type estimated struct {
 
 // estimate returns the estimate of the positive values. The result is bitwise independent of their order.
 func estimate(values []float64) estimated {
-	e := estimated{Mean: page.Number(unknown()), Lo: page.Number(unknown()), Hi: page.Number(unknown())}
+	e := estimated{Mean: none, Lo: none, Hi: none}
 	for _, v := range values {
 		if page.Known(v) && v > 0 {
 			e.logs = append(e.logs, math.Log(v))
@@ -56,7 +60,7 @@ func estimate(values []float64) estimated {
 // over returns the ratio of two estimates with its 90 % interval, by Welch's t on the logarithms. The interval is
 // unknown unless both consist of several runs.
 func (e estimated) over(of estimated) estimated {
-	r := estimated{Mean: e.Mean / of.Mean, Lo: page.Number(unknown()), Hi: page.Number(unknown()), Runs: min(e.Runs, of.Runs)}
+	r := estimated{Mean: e.Mean / of.Mean, Lo: none, Hi: none, Runs: min(e.Runs, of.Runs)}
 	if r.Runs < 2 {
 		return r
 	}
@@ -91,7 +95,7 @@ type valueSummary struct {
 
 func summarize(values []float64) valueSummary {
 	values = knownOf(values)
-	s := valueSummary{Median: page.Number(stat.Median(values)), Min: page.Number(unknown()), Max: page.Number(unknown()), Runs: len(values)}
+	s := valueSummary{Median: page.Number(stat.Median(values)), Min: none, Max: none, Runs: len(values)}
 	if len(values) > 0 {
 		s.Min, s.Max = page.Number(values[0]), page.Number(values[len(values)-1])
 	}
@@ -112,13 +116,8 @@ func knownOf(values []float64) []float64 {
 
 // total returns the sum of the known values; unknown without any.
 func total(values []float64) page.Number {
-	values = knownOf(values)
-	if len(values) == 0 {
-		return page.Number(unknown())
+	if values = knownOf(values); len(values) == 0 {
+		return none
 	}
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return page.Number(sum)
+	return page.Number(floats.Sum(values))
 }

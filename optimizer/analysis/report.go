@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -186,16 +187,7 @@ func (r *Report) groups(probes []run) {
 		r.Models = append(r.Models, g)
 		r.Findings = append(r.Findings, findings(&g, parts, pieces[key], list)...)
 	}
-	slices.SortStableFunc(r.Findings, func(x, y finding) int {
-		a, b := float64(x.LostUSD), float64(y.LostUSD)
-		switch {
-		case page.Known(a) && !page.Known(b), a > b:
-			return -1
-		case page.Known(b) && !page.Known(a), a < b:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(r.Findings, func(x, y finding) int { return cmp.Compare(y.LostUSD, x.LostUSD) }) // unknown amounts last
 }
 
 // groupKey returns the key of a run's model and data set.

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -50,15 +51,7 @@ func newRun(e history.Entry, rates *cost.Rates) run {
 // configOf returns the observed configuration, completed by the requested one.
 func configOf(e history.Entry) history.Config {
 	on, asked := e.Observed, e.Requested
-	if on.GPU == "" {
-		on.GPU = asked.GPU
-	}
-	if on.Machine == "" {
-		on.Machine = asked.Machine
-	}
-	if on.Nodes == 0 {
-		on.Nodes = asked.Nodes
-	}
+	on.GPU, on.Machine, on.Nodes = cmp.Or(on.GPU, asked.GPU), cmp.Or(on.Machine, asked.Machine), cmp.Or(on.Nodes, asked.Nodes)
 	for _, f := range []struct{ into, from *float64 }{{&on.GPUs, &asked.GPUs}, {&on.CPUs, &asked.CPUs}, {&on.MemoryGiB, &asked.MemoryGiB}, {&on.Batch, &asked.Batch}} {
 		if !page.Known(*f.into) {
 			*f.into = *f.from
@@ -149,12 +142,7 @@ func (r *run) unitUSD() float64 {
 }
 
 // origin returns the id of the training to which a probe or segment belongs.
-func origin(e history.Entry) string {
-	if e.Parent != "" {
-		return e.Parent
-	}
-	return e.ID
-}
+func origin(e history.Entry) string { return cmp.Or(e.Parent, e.ID) }
 
 // named sets the display name of every run: its ID; for a log its file name, with the folder if several logs share
 // the file name, and for a segment its number.
@@ -281,12 +269,7 @@ func trainings(runs []run) []training {
 
 // ordered sorts runs by start and then by ID, so that the order of additions does not matter.
 func ordered(runs []run) {
-	slices.SortFunc(runs, func(a, b run) int {
-		if c := a.At.Compare(b.At); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.ID, b.ID)) })
 }
 
 func round(v float64, digits int) float64 {

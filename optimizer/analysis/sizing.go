@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/stat"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/report/page"
 )
@@ -46,12 +45,8 @@ type summary struct {
 }
 
 func summarizeJobs(values []float64) summary {
-	sorted := slices.Sorted(slices.Values(values))
-	s := summary{Median: page.Number(stat.Median(sorted)), Max: page.Number(math.NaN()), Of: len(sorted)}
-	if len(sorted) > 0 {
-		s.Max = page.Number(sorted[len(sorted)-1])
-	}
-	return s
+	s := summarize(values)
+	return summary{Median: s.Median, Max: s.Max, Of: s.Runs}
 }
 
 // usedShare is the used part of what was held, 0…1, over all runs where both are recorded.

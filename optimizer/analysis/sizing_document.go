@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -52,43 +53,25 @@ func (r *Sizing) document() page.Document {
 // tiles returns the headline figures with the number of runs behind each.
 func (r *Sizing) tiles() []page.Tile {
 	t := r.Total
-	tile := func(label, value string, of int) page.Tile {
-		light := page.Dark
-		if value == page.NoData {
-			light = page.Muted
-		}
-		return page.Tile{Label: label, Value: value, Note: "of " + page.Plural(of, "run"), Light: light}
-	}
+	of := func(n int) string { return "of " + page.Plural(n, "run") }
 	return []page.Tile{
-		tile("Jobs", page.Thousands(float64(t.Jobs)), t.Runs),
-		tile("Cost", page.USD(float64(t.CostUSD)), t.Runs-t.Unpriced),
-		tile("CPU efficiency", page.Share(float64(t.CPU.Value)), t.CPU.Of),
-		tile("Memory used, median", page.Share(float64(t.Memory.Median)), t.Memory.Of),
-		tile("GPU utilization", page.Share(float64(t.GPU.Value)), t.GPU.Of),
-		tile("GPU hours", page.Count(float64(t.Hours.GPU)), t.Runs-t.Unpriced),
+		tile("Jobs", page.Thousands(float64(t.Jobs)), of(t.Runs)),
+		tile("Cost", page.USD(float64(t.CostUSD)), of(t.Runs-t.Unpriced)),
+		tile("CPU efficiency", page.Share(float64(t.CPU.Value)), of(t.CPU.Of)),
+		tile("Memory used, median", page.Share(float64(t.Memory.Median)), of(t.Memory.Of)),
+		tile("GPU utilization", page.Share(float64(t.GPU.Value)), of(t.GPU.Of)),
+		tile("GPU hours", page.Count(float64(t.Hours.GPU)), of(t.Runs-t.Unpriced)),
 	}
 }
 
 // name returns the display name of a group.
 func (g *jobGroup) name() string {
-	user, name := g.User, g.Name
-	if user == "" {
-		user = "user unknown"
-	}
-	if name == "" {
-		name = "unnamed"
-	}
-	return name + " (" + user + ")"
+	return cmp.Or(g.Name, "unnamed") + " (" + cmp.Or(g.User, "user unknown") + ")"
 }
 
 // states formats the numbers of runs by state, most frequent first: "12 completed, 1 failed".
 func (g *jobGroup) states() string {
-	names := slices.SortedFunc(maps.Keys(g.States), func(a, b string) int {
-		if g.States[a] != g.States[b] {
-			return g.States[b] - g.States[a]
-		}
-		return strings.Compare(a, b)
-	})
+	names := slices.SortedFunc(maps.Keys(g.States), func(a, b string) int { return cmp.Or(g.States[b]-g.States[a], strings.Compare(a, b)) })
 	var parts []string
 	for _, s := range names {
 		parts = append(parts, fmt.Sprintf("%d %s", g.States[s], strings.ToLower(strings.ReplaceAll(page.Clean(s), "_", " "))))

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -42,7 +43,6 @@ func unused(g *group, runs []run) []finding {
 		runs      []*run
 	}
 	byCause := map[string]*found{}
-	var order []string
 	for i := range runs {
 		r := &runs[i]
 		for _, d := range evidence(r).Diagnose() {
@@ -50,7 +50,6 @@ func unused(g *group, runs []run) []finding {
 			if f == nil {
 				f = &found{diagnosis: d, worst: r}
 				byCause[d.Cause] = f
-				order = append(order, d.Cause)
 			}
 			if r.GPUUtil < f.worst.GPUUtil {
 				f.diagnosis, f.worst = d, r
@@ -58,11 +57,10 @@ func unused(g *group, runs []run) []finding {
 			f.runs = append(f.runs, r)
 		}
 	}
-	slices.Sort(order)
 	var list []finding
-	for _, cause := range order {
+	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
 		f := byCause[cause]
-		n := finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: page.Number(unknown())}
+		n := finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: none}
 		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), page.Plural(len(runs), "run"), f.diagnosis.Evidence)
 		if cause != "columns-absent" && len(f.runs) > 1 {
 			n.Evidence += " (the worst, " + f.worst.name + ")"
@@ -120,7 +118,7 @@ func flatCurves(g *group, runs []run) []finding {
 		if c.Knob == "batch_size" && !hasGPUs(last, byID) {
 			continue // on CPUs, a larger batch is not expected to be faster
 		}
-		f := finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: page.Number(unknown())}
+		f := finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: none}
 		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], page.WithUnit(float64(first.Speed.Mean), c.Unit), page.Count(first.At),
 			page.Significant(float64(last.Speed.Mean)), page.Count(last.At), c.Held, use(last, byID))
 		f.RunIDs = slices.Clone(last.RunIDs)

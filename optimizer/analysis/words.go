@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/page"
-	"trainopt/sla"
 )
 
 // moneyTable returns time and cost of each model.
@@ -177,21 +177,12 @@ func (f finding) lost() string {
 	return ""
 }
 
-// limits are the labels and formats of objectives.
-var limits = map[sla.Objective]struct {
-	name string
-	one  func(float64) string
-}{
-	sla.Time: {"finish within", page.Duration}, sla.Cost: {"spend at most", page.USD}, sla.Throughput: {"throughput at least", page.Rate("")},
-	sla.Memory: {"memory at most", page.GiB}, sla.GPUUtil: {"GPU utilization at least", page.Percent}, sla.CPUUtil: {"CPU utilization at least", page.Percent},
-}
-
 // termTable returns the number of runs that meet each limit.
 func (a *limitSummary) termTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("limit"), page.Right("met", "missed", "unknown", "share missed")...)}
 	for _, t := range a.Terms {
-		w := limits[t.Objective]
-		g.Rows = append(g.Rows, page.Row(w.name+" "+w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), page.Share(float64(t.Share))))
+		name, one := report.Objective(t.Objective)
+		g.Rows = append(g.Rows, page.Row(name+" "+one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), page.Share(float64(t.Share))))
 	}
 	return g
 }
@@ -200,8 +191,8 @@ func (a *limitSummary) termTable() *page.Table {
 func (a *limitSummary) brokenTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "excess")...), Long: len(a.Broken) > 12}
 	for _, v := range a.Broken {
-		w := limits[v.Objective]
-		g.Rows = append(g.Rows, page.Row(v.Name, v.Model, w.name+" "+w.one(float64(v.Limit)), w.one(float64(v.Value)), pct(v.OverPct)))
+		name, one := report.Objective(v.Objective)
+		g.Rows = append(g.Rows, page.Row(v.Name, v.Model, name+" "+one(float64(v.Limit)), one(float64(v.Value)), pct(v.OverPct)))
 	}
 	return g
 }

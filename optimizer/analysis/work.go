@@ -43,7 +43,7 @@ type measured struct {
 // but all runs have known samples per unit, samples are the unit; otherwise the largest class of units is, and the
 // other runs are omitted.
 func commonWork(runs []run) (workTotals, []measured) {
-	w := workTotals{Longest: page.Number(unknown())}
+	w := workTotals{Longest: none}
 	classes := map[string][]*run{}
 	samples := true
 	var timed []*run

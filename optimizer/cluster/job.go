@@ -149,6 +149,18 @@ type Job struct {
 	Counted   float64       `json:"counted_at"` // Unix seconds up to which WaitS and Attained are counted
 }
 
+// Waited returns the seconds for which a job had no devices, before its first start and between its lives.
+func (j *Job) Waited(now time.Time) float64 {
+	if j.State != Waiting {
+		return j.WaitS
+	}
+	from := j.Submitted
+	if j.Counted > 0 {
+		from = fromUnix(j.Counted)
+	}
+	return j.WaitS + max(0, now.Sub(from).Seconds())
+}
+
 // Rate is a measured rate of a job.
 type Rate struct {
 	Device string  `json:"device"`

@@ -149,24 +149,28 @@ func nodes(name, meaning string, field func(*Entry) *int) column {
 // expand returns an expanded copy of the entry in which every column has a field to point to: a missing prediction and
 // missing prices become NaN.
 func (e Entry) expand() *Entry {
-	n := math.NaN()
-	unknown := sla.Interval{P5: n, P50: n, P95: n}
-	f := forecast{Seconds: unknown, CostUSD: unknown, Throughput: unknown}
+	f := forecast{Seconds: unknownInterval(), CostUSD: unknownInterval(), Throughput: unknownInterval()}
 	if e.Predicted != nil {
 		f = *e.Predicted
 	}
 	e.Predicted = &f
 	r := &e.Rates
+	n := cost.USD(math.NaN())
 	if *r == (cost.Rates{}) { // no prices at all; a single price of 0 is valid
-		r.GPUHour, r.CPUHour, r.GiBHour = cost.USD(n), cost.USD(n), cost.USD(n)
+		r.GPUHour, r.CPUHour, r.GiBHour = n, n, n
 	}
 	if r.Instance == 0 {
-		r.Instance = cost.USD(n)
+		r.Instance = n
 	}
 	return &e
 }
 
-// collapse is the inverse of open.
+func unknownInterval() sla.Interval {
+	n := math.NaN()
+	return sla.Interval{P5: n, P50: n, P95: n}
+}
+
+// collapse is the inverse of expand.
 func (e *Entry) collapse() Entry {
 	f := e.Predicted
 	known := f.Planner != ""

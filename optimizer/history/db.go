@@ -259,13 +259,12 @@ func (db *DB) changed() time.Time {
 
 // putStatement updates an existing row in place: deleting it first would cascade to its probes.
 var putStatement = func() string {
-	var names, updates []string
+	var updates strings.Builder
 	for _, c := range columns {
-		names = append(names, c.Name)
-		updates = append(updates, c.Name+" = excluded."+c.Name)
+		updates.WriteString(c.Name + " = excluded." + c.Name + ", ")
 	}
-	return "INSERT INTO entries (" + strings.Join(names, ", ") + ", checksum) VALUES (" + strings.Repeat("?, ", len(names)) + "?)" +
-		" ON CONFLICT (id) DO UPDATE SET " + strings.Join(updates, ", ") + ", checksum = excluded.checksum"
+	return "INSERT INTO entries (" + entryNames + ") VALUES (" + strings.Repeat("?, ", len(columns)) + "?)" +
+		" ON CONFLICT (id) DO UPDATE SET " + updates.String() + "checksum = excluded.checksum"
 }()
 
 func put(ctx context.Context, tx *sql.Tx, entries []Entry) error {
@@ -376,11 +375,11 @@ func (db *DB) Entries(f Filter) ([]Entry, error) {
 }
 
 var entryNames = func() string {
-	var names []string
+	var names strings.Builder
 	for _, c := range columns {
-		names = append(names, c.Name)
+		names.WriteString(c.Name + ", ")
 	}
-	return strings.Join(names, ", ") + ", checksum"
+	return names.String() + "checksum"
 }()
 
 // query returns the filter as an SQL query with its arguments. Every condition is a placeholder, so no value becomes

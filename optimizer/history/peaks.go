@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 
 	"trainopt/cost"
@@ -23,11 +24,7 @@ var gpuVariants = []struct {
 func gpuName(name string) string {
 	text := strings.ToLower(name)
 	for _, f := range gpuVariants {
-		all := true
-		for _, p := range f.parts {
-			all = all && strings.Contains(text, p)
-		}
-		if all {
+		if !slices.ContainsFunc(f.parts, func(part string) bool { return !strings.Contains(text, part) }) {
 			return f.name
 		}
 	}

@@ -29,15 +29,12 @@ func loadElasticFlow(dir string) ([]Entry, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			f, name, err := openTable(name)
+			model, _, _ := strings.Cut(filepath.Base(name), ".")
+			points, err := readTable(name, func(r io.Reader) ([]measurement, error) {
+				return readElasticFlow(r, "elasticflow/"+model+"/"+c.name, c.gpu, c.perNode)
+			})
 			if err != nil {
 				return nil, err
-			}
-			model, _, _ := strings.Cut(filepath.Base(name), ".")
-			points, err := readElasticFlow(f, "elasticflow/"+model+"/"+c.name, c.gpu, c.perNode)
-			f.Close()
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", name, err)
 			}
 			entries, err := entriesOf(name, points)
 			if err != nil {

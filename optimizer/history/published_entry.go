@@ -79,25 +79,25 @@ func entriesOf(file string, points []measurement) ([]Entry, error) {
 	return out, nil
 }
 
-// openTable opens path, or path with ".gz" appended, decompressed, and returns the name of the opened file.
-func openTable(path string) (io.ReadCloser, string, error) {
+// readTable reads path, or path with ".gz" appended, decompressed. The error wraps fs.ErrNotExist if neither exists.
+func readTable[T any](path string, read func(io.Reader) (T, error)) (table T, err error) {
 	f, err := regular.Open(path, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		path += ".gz"
 		f, err = regular.Open(path, regular.Data)
 	}
 	if err != nil {
-		return nil, path, err
+		return table, err
 	}
-	b, err := regular.Gunzip(f)
+	defer f.Close()
+	content, err := regular.Gunzip(f)
+	if err == nil {
+		table, err = read(content)
+	}
 	if err != nil {
-		f.Close()
-		return nil, path, fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("read %s: %w", path, err)
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{b, f}, path, nil
+	return table, err
 }
 
 // shortest formats a number without trailing zeros.

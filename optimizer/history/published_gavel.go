@@ -2,10 +2,8 @@ package history
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,11 +18,8 @@ func loadGavel(dir string) ([]Entry, error) {
 	dir = filepath.Join(dir, "gavel")
 	file := filepath.Join(dir, "simulation_throughputs.json")
 	models, err := LoadGavelCurves(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, present(err)
 	}
 	var points []measurement
 	for _, m := range models {
@@ -53,12 +48,7 @@ type GavelCurve struct {
 // LoadGavelCurves reads dir/simulation_throughputs.json or its .gz, sorted by name. The error wraps fs.ErrNotExist for a
 // missing table.
 func LoadGavelCurves(dir string) ([]GavelCurve, error) {
-	f, _, err := openTable(filepath.Join(dir, "simulation_throughputs.json"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readGavel(f)
+	return readTable(filepath.Join(dir, "simulation_throughputs.json"), readGavel)
 }
 
 // gavelGPUs lists the worker types of the Gavel tables in which all GPUs of a job were measured in one machine.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,17 +14,10 @@ import (
 
 // loadMLPerf reads the submissions, newest version first.
 func loadMLPerf(dir string) ([]Entry, error) {
-	f, name, err := openTable(filepath.Join(dir, "mlperf", "training_results_v4.1_v5.0.csv"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	name := filepath.Join(dir, "mlperf", "training_results_v4.1_v5.0.csv")
+	points, err := readTable(name, readSubmissions)
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	points, err := readSubmissions(f)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, present(err)
 	}
 	slices.SortStableFunc(points, func(a, b measurement) int { return strings.Compare(b.id, a.id) })
 	return entriesOf(name, points)

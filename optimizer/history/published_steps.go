@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/gonum/stat"
 
 	"trainopt/internal/regular"
 )
@@ -50,7 +51,7 @@ func loadSteps(dir, source string, machines []stepMachine) ([]Entry, error) {
 	for _, family := range stepFamilies {
 		for _, m := range machines {
 			placed, err1 := LoadPlacements(filepath.Join(dir, family, "placements"+m.file+".csv"))
-			scaled, err2 := readSteps(filepath.Join(dir, family, "scalability"+m.file+".csv"), readScalability)
+			scaled, err2 := readTable(filepath.Join(dir, family, "scalability"+m.file+".csv"), readScalability)
 			if err := errors.Join(present(err1), present(err2)); err != nil {
 				return nil, err
 			}
@@ -78,20 +79,6 @@ type stepRow struct {
 	gpus, nodes int
 	local       float64 // samples per GPU
 	seconds     float64
-}
-
-// readSteps reads a table of step times, or its .gz.
-func readSteps[Row any](path string, read func(io.Reader) ([]Row, error)) ([]Row, error) {
-	f, path, err := openTable(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	rows, err := read(f)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return rows, nil
 }
 
 // placedRows converts rows of placements, whose nodes are named in ascending order of their GPUs.
@@ -173,24 +160,13 @@ func stepPoints(prefix string, m stepMachine, rows []stepRow) []measurement {
 	}
 	for i := range points {
 		p := &points[i]
-		mean, spread := meanSpread(times[p.id])
-		p.throughput, p.count, p.spread = p.batch/mean, float64(len(times[p.id])), spread
+		mean, deviation := stat.MeanStdDev(times[p.id], nil)
+		p.throughput, p.count = p.batch/mean, float64(len(times[p.id]))
+		if p.count > 1 {
+			p.spread = deviation / mean
+		}
 	}
 	return points
-}
-
-// meanSpread returns mean and relative standard deviation; the latter is 0 (unknown) for fewer than two values.
-func meanSpread(x []float64) (mean, spread float64) {
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	if len(x) < 2 {
-		return mean, 0
-	}
-	for _, v := range x {
-		spread += (v - mean) * (v - mean) / float64(len(x)-1)
-	}
-	return mean, math.Sqrt(spread) / mean
 }
 
 // StepRow is one measured step time.
@@ -305,7 +281,7 @@ func LoadPolluxTables(dir string) (t PolluxTables, err error) {
 }
 
 // LoadPlacements reads a table of step times by placement, or its .gz. The error wraps fs.ErrNotExist for a missing table.
-func LoadPlacements(path string) ([]StepRow, error) { return readSteps(path, readPlacements) }
+func LoadPlacements(path string) ([]StepRow, error) { return readTable(path, readPlacements) }
 
 // loadProgress reads the validation tables of a model; their names contain the batch.
 func loadProgress(dir string) ([]BatchProgress, error) {
@@ -320,14 +296,9 @@ func loadProgress(dir string) ([]BatchProgress, error) {
 		if err != nil || batch < 1 {
 			return nil, fmt.Errorf("read %s: the name says no batch", name)
 		}
-		f, name, err := openTable(name)
+		p, err := readTable(name, func(r io.Reader) (BatchProgress, error) { return readProgress(r, batch) })
 		if err != nil {
 			return nil, err
-		}
-		p, err := readProgress(f, batch)
-		f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		out = append(out, p)
 	}

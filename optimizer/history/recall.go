@@ -52,11 +52,9 @@ type Recalled struct {
 	// MeasuredUnit is the unit of work of Observations, "epoch" or "step"; "" if no run reports it.
 	MeasuredUnit string
 	// Total and Unit are the amount of work, taken from the newest run of the same length that reported it, else from
-	// the work that the newest finished run of that length did; 0 and "" without such a run. TotalRun is the id of
-	// that run.
-	Total    float64
-	Unit     string
-	TotalRun string
+	// the work that the newest finished run of that length did; 0 and "" without such a run.
+	Total float64
+	Unit  string
 	// Similar are the runs of the same script, or of an earlier version of it, whose arguments or text may have
 	// changed the work, ordered by distance, then newest first; at most 8.
 	Similar []Similar
@@ -84,8 +82,7 @@ type Similar struct {
 	Distance     float64
 	Changes      []Change
 	Observations []perf.Observation
-	Total        float64 // units of work, if the length is the same; 0 unknown
-	Unit         string  // of Observations and Total; "" unknown
+	Unit         string // of Observations; "" unknown
 	Job          Job
 	BatchSize    float64 // samples per step; NaN unknown
 	// StartupSeconds are the measured durations of its starts.
@@ -311,9 +308,6 @@ func total(rec *journal.Record) (units float64, unit string) {
 func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	s := Similar{Run: rec.RunID, Distance: rel.distance, Changes: rel.changes, Observations: observations(rec), Unit: rec.Training.Unit,
 		Job: jobOf(rec), BatchSize: float64(rec.Training.BatchSize)}
-	if rel.sameLength {
-		s.Total, _ = total(rec)
-	}
 	for _, v := range rec.Overheads.StartupSeconds {
 		s.StartupSeconds = append(s.StartupSeconds, float64(v))
 	}
@@ -339,7 +333,7 @@ func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 		}
 	}
 	if units, unit := total(rec); out.Total == 0 && sameLength && units > 0 {
-		out.Total, out.Unit, out.TotalRun = units, unit, rec.RunID
+		out.Total, out.Unit = units, unit
 	}
 	if !slices.ContainsFunc(seen, func(o perf.Observation) bool { return !o.LiveCut }) {
 		return false

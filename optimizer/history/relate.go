@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -43,7 +44,7 @@ func (c *Change) Describe() string {
 	if c.Name == ScriptText {
 		return c.Name
 	}
-	return fmt.Sprintf("%s %s, now %s", c.Name, orNone(c.Was), orNone(c.Is))
+	return fmt.Sprintf("%s %s, now %s", c.Name, cmp.Or(c.Was, "none"), cmp.Or(c.Is, "none"))
 }
 
 // relate compares an earlier run with a key; ok is false for another training, another kind of machine or other threads
@@ -84,13 +85,6 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	}
 	rel.sameWork = len(rel.changes) == 0
 	return rel, true
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // sameScript returns the earlier command with its script path replaced by the key's: a copy at another path is the
@@ -138,21 +132,12 @@ func (db *DB) runsOfScript(ctx context.Context, path string) (map[string]bool, e
 	}
 	err := db.withRepair(ctx, "find the runs of a script", func() error {
 		end := "/" + filepath.Base(path)
-		rows, err := db.sql.QueryContext(ctx, "SELECT id FROM entries WHERE kind = ? AND (script = ? OR substr(script, -length(?)) = ?) ORDER BY started_at DESC LIMIT ?",
+		ids, err := stringsOf(ctx, db.sql, "SELECT id FROM entries WHERE kind = ? AND (script = ? OR substr(script, -length(?)) = ?) ORDER BY started_at DESC LIMIT ?",
 			string(Run), path, end, end, 4*maxVersions)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		clear(out)
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
+		for _, id := range ids {
 			out[id] = true
 		}
-		return rows.Err()
+		return err
 	})
 	return out, err
 }

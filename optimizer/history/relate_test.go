@@ -97,7 +97,7 @@ func TestRecallByLikeness(t *testing.T) {
 			if c.differs != "" && !strings.Contains(words(got.Similar[0].Changes), c.differs) {
 				t.Errorf("differs in %q, want %q", words(got.Similar[0].Changes), c.differs)
 			}
-			if have == "similar" && !(got.Similar[0].Distance > 0 && got.Similar[0].Total == 40) {
+			if have == "similar" && !(got.Similar[0].Distance > 0) {
 				t.Errorf("%+v", got.Similar[0])
 			}
 		})
@@ -140,12 +140,12 @@ func TestSimilarOrder(t *testing.T) {
 // run.
 func TestRecallFinishedTotal(t *testing.T) {
 	for state, want := range map[journal.State]float64{journal.Done: 37, journal.Stopped: 0, journal.Failed: 0} {
-		dir, ids := keep(t, past(func(r *journal.Record) {
+		dir, _ := keep(t, past(func(r *journal.Record) {
 			r.State, r.Training.TotalUnits, r.Training.Unit, r.Outcome.Epochs = state, journal.Unknown(), "step", 37
 		}))
 		got, _ := Recall(dir, asks(nil))
-		if got.Total != want || want > 0 && (got.Unit != "step" || got.TotalRun != ids[0]) {
-			t.Errorf("%s: total %g %s of %s, want %g", state, got.Total, got.Unit, got.TotalRun, want)
+		if got.Total != want || want > 0 && got.Unit != "step" {
+			t.Errorf("%s: total %g %s, want %g", state, got.Total, got.Unit, want)
 		}
 	}
 }

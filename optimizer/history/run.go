@@ -79,9 +79,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		e.Observed = observed(rec, rec.Plan.Allocation, last)
 		e.Predicted = forecastOf(rec.Plan)
 		if e.Predicted != nil && rec.EndedEarly() { // another amount of work than predicted
-			n := math.NaN()
-			unknown := sla.Interval{P5: n, P50: n, P95: n}
-			e.Predicted.Seconds, e.Predicted.CostUSD = unknown, unknown
+			e.Predicted.Seconds, e.Predicted.CostUSD = unknownInterval(), unknownInterval()
 		}
 	}
 	launched := slices.DeleteFunc(slices.Clone(stretches), func(s journal.Probe) bool { return s.LiveCut })
@@ -225,8 +223,7 @@ func forecastOf(p *journal.Plan) *forecast {
 	}
 	said := func(i sla.Interval) sla.Interval {
 		if i == (sla.Interval{}) {
-			n := math.NaN()
-			return sla.Interval{P5: n, P50: n, P95: n}
+			return unknownInterval()
 		}
 		return i
 	}

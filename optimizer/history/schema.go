@@ -164,8 +164,9 @@ func checkSchema(ctx context.Context, db *sql.DB, path string, steps []migration
 // runColumns lists the columns of the table runs.
 var runColumns = []string{"id", "modified_ns", "size", "script_sha256", "problem", "checksum"}
 
-func stringsOf(ctx context.Context, q querier, query string) ([]string, error) {
-	rows, err := q.QueryContext(ctx, query)
+// stringsOf returns the only column of a query.
+func stringsOf(ctx context.Context, q querier, query string, args ...any) ([]string, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

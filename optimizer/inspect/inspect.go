@@ -109,8 +109,6 @@ func inspectPython(data []byte) Inspection {
 	ins.MultiGPU = s.multiGPU()
 	ins.BatchSize = s.batchSize()
 	ins.setsLength = len(s.lengths()) > 0
-	ins.Entry = s.entry()
-	ins.Log = s.logFile()
 	ins.Replay = s.replay()
 	var note string
 	ins.Resumable, ins.StopSignal, note = s.resumable()

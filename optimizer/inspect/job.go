@@ -18,7 +18,6 @@ type Inspection struct {
 	Dataset   Finding
 	GPU       Finding // "yes" when the script uses an accelerator
 	BatchSize Finding // default value found
-	Entry     Finding // training entry point: function name
 	// Resumable is "yes" when the script saves a checkpoint on a signal and resumes from it when restarted with the
 	// same command. Command.Resumption covers further ways.
 	Resumable Finding
@@ -28,8 +27,6 @@ type Inspection struct {
 	// this list does not reach the script. Variables read by the script's libraries are included (OMP_NUM_THREADS for
 	// PyTorch).
 	Reads []string
-	// Log is the name of the CSV file that the script writes, if it is literal.
-	Log Finding
 	// Replay reports that the script declares itself a replay of a measured profile (OPTIMIZE_REPLAY = True at module
 	// level).
 	Replay bool

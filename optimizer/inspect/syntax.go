@@ -9,10 +9,7 @@ import (
 type statement struct {
 	tokens []token
 	line   int
-	// scope is the dotted path of the enclosing functions and classes, "" at module level; inMain is true under if
-	// __name__ == "__main__".
-	scope  string
-	inMain bool
+	scope  string // dotted path of the enclosing functions and classes, "" at module level
 	// indent is the number of leading white-space characters of its line. parent is the index of the statement whose block
 	// contains it within the same function, -1 without one.
 	indent, parent int
@@ -26,13 +23,12 @@ type call struct {
 	// name.
 	callee string
 	// full is the callee with its first name replaced by the imported path.
-	full  string
-	args  []argument
-	line  int
-	scope string
-	// main is true for a call in the main block, module for one at module level (including the main block).
-	main, module bool
-	listed       bool // in a comprehension: [train(fold) for fold in folds]
+	full   string
+	args   []argument
+	line   int
+	scope  string
+	module bool // at module level
+	listed bool // in a comprehension: [train(fold) for fold in folds]
 }
 
 // argument is one argument of a call; key is "" for a positional one.
@@ -158,15 +154,11 @@ const maxScopeName = 80
 
 // split divides the tokens into statements and sets the scope of each.
 func (s *script) split(tokens []token) {
-	type block struct {
-		scope string
-		main  bool
-	}
-	var open []block // one per indentation level
-	var next block   // the block opened by the last head
-	outer := func() block {
+	var open []string // scopes, one per indentation level
+	var next string   // that of the block opened by the last head
+	outer := func() string {
 		if len(open) == 0 {
-			return block{}
+			return ""
 		}
 		return open[len(open)-1]
 	}
@@ -175,14 +167,14 @@ func (s *script) split(tokens []token) {
 		if end <= start {
 			return
 		}
-		s.statements = append(s.statements, statement{tokens: tokens[start:end], line: int(tokens[start].line), scope: next.scope, inMain: next.main})
+		s.statements = append(s.statements, statement{tokens: tokens[start:end], line: int(tokens[start].line), scope: next})
 		if head {
 			around, defined := outer(), definedName(tokens[start:end])
 			defined = defined[:min(len(defined), maxScopeName)]
-			if around.scope != "" && defined != "" {
-				defined = around.scope + "." + defined
+			if around != "" && defined != "" {
+				defined = around + "." + defined
 			}
-			next = block{cmp.Or(defined, around.scope), around.main || isMainTest(tokens[start:end])}
+			next = cmp.Or(defined, around)
 		}
 	}
 	for i, t := range tokens {
@@ -286,19 +278,6 @@ func definedName(tokens []token) string {
 	return ""
 }
 
-// isMainTest recognises if __name__ == "__main__":
-func isMainTest(tokens []token) bool {
-	if tokens[0].s != "if" {
-		return false
-	}
-	var dunder, main bool
-	for _, t := range tokens {
-		dunder = dunder || t.kind == name && t.s == "__name__"
-		main = main || t.kind == text && t.s == "__main__"
-	}
-	return dunder && main
-}
-
 // readStatement collects calls, assignments, definitions, strings and names. Imports and docstrings are skipped.
 func (s *script) readStatement(st *statement) {
 	t := st.tokens
@@ -379,7 +358,7 @@ func (s *script) readCall(st *statement, match []int, i int) {
 	if j >= 1 && t[j-1].kind == name && t[j-1].s == "class" {
 		return
 	}
-	c := call{callee: b.String(), args: args, line: int(t[j].line), scope: st.scope, main: st.inMain, module: st.scope == "", listed: listed(t, match, i)}
+	c := call{callee: b.String(), args: args, line: int(t[j].line), scope: st.scope, module: st.scope == "", listed: listed(t, match, i)}
 	c.full = s.resolve(c.callee)
 	s.calls = append(s.calls, c)
 }

@@ -14,8 +14,6 @@ type Facts struct {
 	// Framework is the framework that runs the training ("torch" for a loop in the script), empty before a training
 	// begins.
 	Framework string
-	// Versions contains the versions of the hooked frameworks, by name.
-	Versions map[string]string
 	// Unit is the unit of Step: "step" (of the optimizer), "round", "call" or "timestep".
 	Unit string
 	// PID is the training process, rank 0 of a distributed training; Training is the number of its current training,
@@ -30,13 +28,12 @@ type Facts struct {
 	// Threads is the size of the numeric thread pool of a rank, Workers the number of its data-loader workers; -1 if
 	// unknown.
 	Threads, Workers int
-	// StepTime is the median of the recent steps; CPUStepTime is the CPU time of rank 0 per step. 0 if unknown.
-	StepTime, CPUStepTime time.Duration
+	// StepTime is the median of the recent steps; 0 if unknown.
+	StepTime time.Duration
 	// Closing is the expected time for the framework's work after the last epoch, such as a final evaluation. 0 if
 	// unknown.
-	Closing time.Duration
-	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN if unknown.
-	DataWait, Optimizer, Saving float64
+	Closing  time.Duration
+	DataWait float64 // share of the time between steps, 0 to 1; NaN if unknown
 	// Stepping is the time between steps so far, Waiting the part of it spent waiting for data.
 	Stepping, Waiting time.Duration
 	// CanSave, CanStop, CanSetThreads and CanSetWorkers report which requests the training supports.
@@ -76,10 +73,9 @@ type failure struct {
 
 // Process is one training process.
 type Process struct {
-	PID, Parent, Rank int
-	Step              float64
-	StepTime          time.Duration
-	Ended             bool
+	PID, Rank int
+	Step      float64
+	Ended     bool
 }
 
 // process is the state of one process, derived from its lines.
@@ -92,7 +88,6 @@ type process struct {
 	last     *line
 	finished bool
 	follows  bool // a training that has finished
-	versions map[string]string
 }
 
 // bootID identifies this boot of the machine, empty if unknown.
@@ -105,7 +100,7 @@ func bootID() string {
 func (r *Reader) take(l *line) bool {
 	p := r.processes[l.PID]
 	if p == nil || l.Event == "start" {
-		p = &process{Process: Process{PID: l.PID, Parent: l.PPID}}
+		p = &process{Process: Process{PID: l.PID}}
 		p.foreign = l.Event == "start" && l.Boot != "" && r.boot != "" && l.Boot != r.boot
 		if r.speaker != nil && r.speaker.PID == l.PID {
 			r.speaker.Ended = true // replaced by exec, or its pid was reused
@@ -116,7 +111,7 @@ func (r *Reader) take(l *line) bool {
 	switch l.Event {
 	case "training":
 		p.follows = p.finished
-		p.training, p.first, p.last, p.finished, p.Rank, p.versions = l, nil, nil, false, l.Rank, l.Versions
+		p.training, p.first, p.last, p.finished, p.Rank = l, nil, nil, false, l.Rank
 		r.claimTraining(p, l)
 	case "progress":
 		return r.progress(p, l)
@@ -155,7 +150,7 @@ func (r *Reader) progress(p *process, l *line) bool {
 		p.first = l
 	}
 	p.last, p.Rank = l, l.Rank
-	p.Step, p.StepTime = value(l.Step), duration(value(l.StepSeconds))
+	p.Step = value(l.Step)
 	return r.claimTraining(p, l)
 }
 
@@ -178,7 +173,7 @@ func (r *Reader) checkpoint(p *process, l *line) {
 
 // Facts returns the reports up to the last Poll.
 func (r *Reader) Facts() Facts {
-	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
+	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(),
 		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
 	latest := 0.0
 	for _, p := range r.processes {
@@ -199,20 +194,20 @@ func (r *Reader) Facts() Facts {
 		return f
 	}
 	t := p.training
-	f.Framework, f.Unit, f.PID, f.Training, f.Versions = clip(t.Framework), clip(t.Unit), p.PID, t.Training, p.versions
+	f.Framework, f.Unit, f.PID, f.Training = clip(t.Framework), clip(t.Unit), p.PID, t.Training
 	f.WorldSize, f.Finished, f.Ended = max(1, t.World), p.finished, p.Ended
 	running := !p.finished && !p.Ended
 	f.CanSave, f.CanStop, f.CanSetThreads = t.CanSave && running, t.CanStop && running, t.CanSetThreads && running
 	f.SamplesPerStep, f.EpochSamples = value(t.BatchSize), value(t.DataCount)
 	if p.last != nil {
-		f.measured(p.first, p.last)
+		f.measured(p.last)
 		f.CanSetWorkers = running && f.Workers >= 0
 	}
 	return f
 }
 
-// measured sets the fields that follow from the first and the last progress of a training.
-func (f *Facts) measured(first, last *line) {
+// measured sets the fields that follow from the last progress of a training.
+func (f *Facts) measured(last *line) {
 	f.Step, f.Samples, f.WorldSize = value(last.Step), value(last.Samples), max(1, last.World)
 	f.StepTime, f.Closing = duration(value(last.StepSeconds)), duration(last.Closing)
 	if last.BatchSize != nil {
@@ -221,13 +216,9 @@ func (f *Facts) measured(first, last *line) {
 	if last.DataCount != nil {
 		f.EpochSamples = *last.DataCount
 	}
-	if steps := value(last.Step) - value(first.Step); steps > 0 {
-		f.CPUStepTime = duration((value(last.CPU) - value(first.CPU)) / steps)
-	}
 	f.Stepping, f.Waiting = duration(last.Stepping), duration(last.Waiting)
 	if last.Stepping > 0 {
-		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
-		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(last.Optimizing), share(last.Saving)
+		f.DataWait = min(1, max(0, last.Waiting/last.Stepping))
 	}
 	if last.Threads != nil {
 		f.Threads = int(*last.Threads)

@@ -20,17 +20,15 @@ type line struct {
 
 	// start
 	Boot string `json:"boot"`
-	PPID int    `json:"ppid"`
 	// training, some of them also in the others
-	Training      int               `json:"training"`
-	Framework     string            `json:"framework"`
-	Versions      map[string]string `json:"versions"`
-	Unit          string            `json:"unit"`
-	Rank          int               `json:"rank"`
-	World         int               `json:"world"`
-	CanSave       bool              `json:"can_save"`
-	CanStop       bool              `json:"can_stop"`
-	CanSetThreads bool              `json:"can_set_threads"`
+	Training      int    `json:"training"`
+	Framework     string `json:"framework"`
+	Unit          string `json:"unit"`
+	Rank          int    `json:"rank"`
+	World         int    `json:"world"`
+	CanSave       bool   `json:"can_save"`
+	CanStop       bool   `json:"can_stop"`
+	CanSetThreads bool   `json:"can_set_threads"`
 	// progress
 	Step          *float64 `json:"step"`
 	TotalSteps    *float64 `json:"total_steps"`
@@ -48,9 +46,6 @@ type line struct {
 	Reached       float64  `json:"reached"` // CLOCK_MONOTONIC, s
 	Stepping      float64  `json:"stepping"`
 	Waiting       float64  `json:"waiting"`
-	Optimizing    float64  `json:"optimizing"`
-	Saving        float64  `json:"saving"`
-	CPU           *float64 `json:"cpu"`
 	Closing       float64  `json:"closing"`
 	Threads       *float64 `json:"threads"`
 	Workers       *float64 `json:"workers"`

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -43,10 +44,7 @@ func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []ground
 			}
 		}
 		if newest != nil {
-			ground.Newest = newest.ID
-			if newest.Parent != "" {
-				ground.Newest = newest.Parent
-			}
+			ground.Newest = cmp.Or(newest.Parent, newest.ID)
 		}
 		out = append(out, ground)
 	}
@@ -200,13 +198,5 @@ func (q *Question) whatToGive(missing string) string {
 
 // subject returns the display name of the training in question.
 func (q *Question) subject() string {
-	if q.Subject != "" {
-		return q.Subject
-	}
-	for _, name := range []string{q.Job.Model, q.Job.Script, q.Job.Family} {
-		if name != "" {
-			return name
-		}
-	}
-	return "the training asked about"
+	return cmp.Or(q.Subject, q.Job.Model, q.Job.Script, q.Job.Family, "the training asked about")
 }

@@ -221,10 +221,9 @@ func (s *predictionContext) byProbe(a *Answer) (change, bool) {
 	if p == nil || p.Slow == a.Chosen && p.Fast == a.Chosen {
 		return change{}, false
 	}
-	was := "it stays"
 	words := func(at int) string {
 		if at == a.Chosen {
-			return was
+			return "it stays"
 		}
 		return a.optionWords(&a.Options[at])
 	}
@@ -387,7 +386,7 @@ func nearestWords(a *Answer) string {
 		var least *option
 		for i := range a.Options {
 			o := &a.Options[i]
-			if o.Fit != doesNotFit && (o.Market == market || o.Market == marketOwned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
+			if o.among(market) && ok(*o) && (least == nil || value(*o) < value(*least)) {
 				least = o
 			}
 		}

@@ -10,5 +10,5 @@
 //
 //	learn := func(entries []history.Entry) predict.Predictor { return transfer.New(entries, transfer.Options{}) }
 //	answer, err := predict.Ask(question, entries, learn)
-//	err = predict.Render(os.Stdout, answer, "text")
+//	err = answer.Render(os.Stdout, "text")
 package predict

@@ -1,12 +1,12 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer/history/transfer"
@@ -81,13 +81,17 @@ func (a *Answer) answers() []page.Answer {
 		return list
 	}
 	o, c := &a.Options[a.Chosen], a.chosenConfiguration()
-	add("Chosen", "%s, %s per hour%s (preference %s)", a.optionWords(o), page.USD(float64(o.Hourly)), priceWords(o.dated(), q.Today), preferenceWords(q.Preference))
-	add("Time", "%s", interval(o.Seconds, page.Duration))
-	cost := interval(o.CostUSD, page.USD)
-	if o.Interruption > 0 {
-		cost += fmt.Sprintf(", of that %s for interruptions", page.USD(float64(o.Interruption)))
+	price := ""
+	if dated := o.dated(); dated != "" {
+		price = ", price of " + dated + cost.AgeWords(dated, q.Today)
 	}
-	add("Cost", "%s", cost)
+	add("Chosen", "%s, %s per hour%s (preference %s)", a.optionWords(o), page.USD(float64(o.Hourly)), price, preferenceWords(q.Preference))
+	add("Time", "%s", interval(o.Seconds, page.Duration))
+	spent := interval(o.CostUSD, page.USD)
+	if o.Interruption > 0 {
+		spent += fmt.Sprintf(", of that %s for interruptions", page.USD(float64(o.Interruption)))
+	}
+	add("Cost", "%s", spent)
 	if l := q.limits(); l.any() {
 		words := fmt.Sprintf("%s: kept with a probability of %s", l.words(), chanceWords(o.Chance))
 		if !a.Feasible {
@@ -110,14 +114,6 @@ func (a *Answer) answers() []page.Answer {
 	add("Basis", "%s", basisWords(a.Basis, c.Rate.Prior))
 	add("Spread", "%s", a.spreadWords())
 	return list
-}
-
-// priceWords describes the date and the age of a price, "" if its date is unknown.
-func priceWords(dated string, on time.Time) string {
-	if dated == "" {
-		return ""
-	}
-	return ", price of " + dated + cost.AgeWords(dated, on)
 }
 
 // peakWords formats a predicted memory peak with the capacity in GiB, 0 for an unknown one.
@@ -180,17 +176,17 @@ func (a *Answer) front() []int {
 			list = append(list, i)
 		}
 	}
-	sortBy(list, func(i int) []float64 {
-		o := &a.Options[i]
-		return []float64{o.Seconds.P50, o.CostUSD.P50, o.Resource}
+	slices.SortStableFunc(list, func(i, j int) int {
+		o, p := &a.Options[i], &a.Options[j]
+		return cmp.Or(cmp.Compare(o.Seconds.P50, p.Seconds.P50), cmp.Compare(o.CostUSD.P50, p.CostUSD.P50), cmp.Compare(o.Resource, p.Resource))
 	})
 	return list
 }
 
 func (a *Answer) frontIntro() string {
 	weighed := 0
-	for _, o := range a.Options {
-		if o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == marketOwned) {
+	for i := range a.Options {
+		if a.Options[i].among(a.Question.market()) {
 			weighed++
 		}
 	}
@@ -206,12 +202,7 @@ const mostRows = 12
 
 // cut returns the rows of a list to display: of a long list, those around the chosen option.
 func (a *Answer) cut(list []int) []int {
-	from := 0
-	for k, i := range list {
-		if i == a.Chosen {
-			from = min(max(0, k-mostRows/2), max(0, len(list)-mostRows))
-		}
-	}
+	from := min(max(0, slices.Index(list, a.Chosen)-mostRows/2), max(0, len(list)-mostRows))
 	return list[from:min(len(list), from+mostRows)]
 }
 
@@ -299,9 +290,4 @@ func dollars(v float64) string {
 		return "0"
 	}
 	return page.Significant(v)
-}
-
-// sortBy sorts positions by their keys, ascending and stable.
-func sortBy(list []int, keys func(int) []float64) {
-	slices.SortStableFunc(list, func(i, j int) int { return slices.Compare(keys(i), keys(j)) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/report/page"
 )
 
 // fill sets the unknown fields of j from another job.
@@ -45,7 +46,7 @@ func FillKnown(j *history.Job, entries []history.Entry) (note string) {
 		for _, e := range entries {
 			if v := value(e.Job); v > 0 && same(e.Job) {
 				*into = v
-				taken = append(taken, fmt.Sprintf("%s %s (%s)", count(v), name, named(e)))
+				taken = append(taken, fmt.Sprintf("%s %s (%s)", page.Count(v), name, named(e)))
 				return
 			}
 		}
@@ -61,7 +62,7 @@ func FillKnown(j *history.Job, entries []history.Entry) (note string) {
 	}
 	if n := namedParams(j.Model); n > 0 && math.IsNaN(j.Params) {
 		j.Params = n
-		note = strings.TrimPrefix(note+"; "+count(n)+" parameters by the name of the model", "; ")
+		note = strings.TrimPrefix(note+"; "+page.Count(n)+" parameters by the name of the model", "; ")
 	}
 	return note
 }

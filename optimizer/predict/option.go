@@ -116,6 +116,11 @@ func (m *machine) name() string {
 // nodes returns the interruption rate of all machines of a configuration; an interruption of any one stops the job.
 func nodes(c *configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
 
+// among reports whether an option can be chosen in a market: it fits, and is offered there or on a local machine.
+func (o *option) among(market Market) bool {
+	return o.Fit != doesNotFit && (o.Market == market || o.Market == marketOwned)
+}
+
 // judge sets Chance and Feasible of an option.
 func (o *option) judge(l limits) {
 	o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
@@ -134,7 +139,7 @@ func selection(options []option, market Market, l limits, preference plan.Prefer
 		o := &options[i]
 		o.judge(l)
 		o.OnFront, o.Chosen = false, false
-		if o.Fit == doesNotFit || o.Market != market && o.Market != marketOwned {
+		if !o.among(market) {
 			continue
 		}
 		fitting = append(fitting, i)

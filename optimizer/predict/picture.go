@@ -19,7 +19,7 @@ func (a *Answer) picture() page.Picture {
 		Keys: []page.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front, with 90 % intervals"}, {Class: "disc quiet", Name: "other"}}, Why: "no option fits"}
 	var list []*option
 	for i := range a.Options {
-		if o := &a.Options[i]; o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == marketOwned) {
+		if o := &a.Options[i]; o.among(a.Question.market()) {
 			list = append(list, o)
 		}
 	}

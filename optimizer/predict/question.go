@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -109,19 +110,9 @@ func (q *Question) Validate() error {
 	return errors.Join(problems...)
 }
 
-func (q *Question) market() Market {
-	if q.Market == "" {
-		return marketOnDemand
-	}
-	return q.Market
-}
+func (q *Question) market() Market { return cmp.Or(q.Market, marketOnDemand) }
 
-func (q *Question) top() int {
-	if q.Top == 0 {
-		return 5
-	}
-	return q.Top
-}
+func (q *Question) top() int { return cmp.Or(q.Top, 5) }
 
 func (q *Question) limits() limits { return limits{q.Deadline.Seconds(), float64(q.Budget)} }
 

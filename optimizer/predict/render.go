@@ -19,6 +19,6 @@ var formats = page.Formats[*Answer]{
 func FormatNames() string { return formats.Words() }
 
 // Render writes an answer in one of the formats. The output depends on the answer alone.
-func Render(w io.Writer, a *Answer, format string) error {
+func (a *Answer) Render(w io.Writer, format string) error {
 	return formats.Write(w, "prediction of "+a.Question.subject(), a, format)
 }

@@ -36,7 +36,7 @@ func shown(t testing.TB) *Answer {
 func rendered(t testing.TB, a *Answer, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Render(&b, a, format); err != nil {
+	if err := a.Render(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -183,7 +183,7 @@ func TestHTML(t *testing.T) {
 			t.Errorf("the page has no %q", good)
 		}
 	}
-	if err := Render(&bytes.Buffer{}, a, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, text") {
+	if err := a.Render(&bytes.Buffer{}, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, text") {
 		t.Errorf("%v: want the formats that are known", err)
 	}
 }

@@ -18,14 +18,7 @@ func plural(n float64, word string) string {
 	if n != 1 {
 		word += "s"
 	}
-	return count(n) + " " + word
-}
-
-func count(n float64) string {
-	if n == math.Trunc(n) {
-		return page.Thousands(n)
-	}
-	return page.Significant(n)
+	return page.Count(n) + " " + word
 }
 
 // interval formats the median with the ends in parentheses.
@@ -110,12 +103,6 @@ func jobWords(j history.Job, batch float64) string {
 			parts = append(parts, text+value)
 		}
 	}
-	number := func(v float64) string {
-		if math.IsNaN(v) {
-			return ""
-		}
-		return count(v)
-	}
 	add("model ", j.Model)
 	if j.Family != j.Model {
 		add("family ", j.Family)
@@ -126,8 +113,8 @@ func jobWords(j history.Job, batch float64) string {
 		value float64
 		word  string
 	}{{j.Params, " parameters"}, {j.Layers, " layers"}, {j.DataCount, " samples per epoch"}, {j.DataSizeMB, " MB"}, {batch, " samples per batch"}} {
-		if text := number(n.value); text != "" {
-			parts = append(parts, text+n.word)
+		if !math.IsNaN(n.value) {
+			parts = append(parts, page.Count(n.value)+n.word)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/report/page"
@@ -28,7 +30,7 @@ func works(q *Question, same []history.Entry) []work {
 		out = append(out, w)
 	}
 	if n := q.Job.Epochs * q.Job.DataCount; n > 0 {
-		out = append(out, work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), count(q.Job.DataCount))})
+		out = append(out, work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), page.Count(q.Job.DataCount))})
 	}
 	return append(out, wholeTraining(q, same))
 }
@@ -44,7 +46,7 @@ func wholeTraining(q *Question, same []history.Entry) work {
 		w.Words = "one training, as " + named(e) + " went"
 		if e.Unit == "epoch" && e.Units > 0 && q.Job.Epochs > 0 && q.Job.Epochs != e.Units {
 			w.Amount = exactly(q.Job.Epochs / e.Units)
-			w.Words = fmt.Sprintf("%s; %s did %s", plural(q.Job.Epochs, "epoch"), named(e), count(e.Units))
+			w.Words = fmt.Sprintf("%s; %s did %s", plural(q.Job.Epochs, "epoch"), named(e), page.Count(e.Units))
 		}
 		break
 	}
@@ -125,14 +127,7 @@ func deviation(v []float64) float64 {
 	if len(v) < 2 {
 		return 0
 	}
-	var mean, squares float64
-	for _, x := range v {
-		mean += x / float64(len(v))
-	}
-	for _, x := range v {
-		squares += (x - mean) * (x - mean)
-	}
-	return math.Sqrt(squares / float64(len(v)-1))
+	return stat.StdDev(v, nil)
 }
 
 // sameTraining returns the entries of the training in question, newest first: those listed in Same, and the user's

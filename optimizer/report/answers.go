@@ -113,14 +113,9 @@ func finishedAnswer(d *Data) answer {
 	return a
 }
 
+// join joins the non-empty parts.
 func join(parts ...string) string {
-	kept := []string{}
-	for _, p := range parts {
-		if p != "" {
-			kept = append(kept, p)
-		}
-	}
-	return strings.Join(kept, "; ")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
 }
 
 // progress returns, for example, "12 of 40 epochs", and "" if the progress is unknown.
@@ -197,7 +192,8 @@ func slaAnswer(d *Data) answer {
 	r := d.Record
 	byStatus := map[sla.Status][]string{}
 	for _, v := range r.SLA.Verdicts {
-		byStatus[v.Status] = append(byStatus[v.Status], objectiveName(v.Objective)+" "+quantity(v.Objective)(v.Limit))
+		name, one := Objective(v.Objective)
+		byStatus[v.Status] = append(byStatus[v.Status], name+" "+one(v.Limit))
 	}
 	n := len(r.SLA.Verdicts)
 	if n == 0 {
@@ -302,12 +298,10 @@ func predictionAnswer(d *Data) answer {
 			}
 		}
 	}
-	switch {
-	case of == 0:
-	case held == of:
-		a.Text, a.Light = a.Text+"; the outcome lies inside the 90 % intervals", good
-	default:
+	if held < of {
 		a.Text, a.Light = a.Text+fmt.Sprintf("; outside the 90 %% intervals: %d of %d outcomes", of-held, of), warn
+	} else if of > 0 {
+		a.Text, a.Light = a.Text+"; the outcome lies inside the 90 % intervals", good
 	}
 	return a
 }

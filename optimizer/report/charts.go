@@ -20,9 +20,8 @@ func pictures(d *Data) []page.Picture {
 		over.Moments = marks
 		list = append(list, over.Picture())
 	}
-	for _, c := range []func(*Data) *page.Chart{lossChart, accuracyChart} {
-		list = append(list, c(d).Picture())
-	}
+	list = append(list, learningChart(d, "loss", "Loss", "train_loss", "test_loss", "loss", true).Picture(),
+		learningChart(d, "accuracy", "Accuracy", "train_accuracy", "test_accuracy", "as the script writes it", false).Picture())
 	if power := powerChart(d); !power.Empty() { // only machines with accelerators report power
 		power.Moments = marks
 		list = append(list, power.Picture())
@@ -188,12 +187,8 @@ func allocationChart(d *Data) *page.Chart {
 	}
 	c := &page.Chart{ID: "allocation", Title: "Allocated processors", Y: page.Axis{Name: "number", Zero: true, Whole: true}, Why: "no samples and no allocation history",
 		Series: []page.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
-	gpus := t.series("time_s", "gpus")
-	for _, p := range gpus {
-		if p.Y > 0 {
-			c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
-			break
-		}
+	if gpus := t.series("time_s", "gpus"); slices.ContainsFunc(gpus, func(p page.Point) bool { return p.Y > 0 }) {
+		c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
 	}
 	return c
 }
@@ -220,12 +215,4 @@ func learningChart(d *Data, id, title, train, test, unit string, zero bool) *pag
 			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: significant},
 			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: significant},
 		}}
-}
-
-func lossChart(d *Data) *page.Chart {
-	return learningChart(d, "loss", "Loss", "train_loss", "test_loss", "loss", true)
-}
-
-func accuracyChart(d *Data) *page.Chart {
-	return learningChart(d, "accuracy", "Accuracy", "train_accuracy", "test_accuracy", "as the script writes it", false)
 }

@@ -160,21 +160,26 @@ func energy(j float64) string {
 	return withUnit(j, "J")
 }
 
-func spread(n []journal.Number) string {
-	var v []float64
-	for _, x := range n {
-		if x.Known() {
-			v = append(v, float64(x))
+// knownNumbers returns the known values of a list.
+func knownNumbers(list []journal.Number) []float64 {
+	var out []float64
+	for _, n := range list {
+		if n.Known() {
+			out = append(out, float64(n))
 		}
 	}
+	return out
+}
+
+func spread(n []journal.Number) string {
+	v := knownNumbers(n)
 	switch len(v) {
 	case 0:
 		return noData
 	case 1:
 		return duration(v[0])
 	}
-	slices.Sort(v)
-	return fmt.Sprintf("%s to %s (%d measured)", duration(v[0]), duration(v[len(v)-1]), len(v))
+	return fmt.Sprintf("%s to %s (%d measured)", duration(slices.Min(v)), duration(slices.Max(v)), len(v))
 }
 
 func prices(p cost.Rates, on time.Time) string {
@@ -248,7 +253,7 @@ func probeTable(r *journal.Record, list []journal.Probe) *grid {
 		if p.LiveCut {
 			at += ", cut live"
 		}
-		cells := []string{at, plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
+		cells := []string{at, count(float64(len(p.UnitSeconds))), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
 			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd)}
 		if discarded {
 			cells = append(cells, workWords(r, p))
@@ -269,21 +274,8 @@ func workWords(r *journal.Record, p journal.Probe) string {
 	return "kept"
 }
 
-func plainCount(n int) string { return thousands(float64(n)) }
-
 // unitSeconds formats the median duration of the measured units.
-func unitSeconds(n []journal.Number) string {
-	var v []float64
-	for _, x := range n {
-		if x.Known() {
-			v = append(v, float64(x))
-		}
-	}
-	if len(v) == 0 {
-		return noData
-	}
-	return duration(stat.Median(v))
-}
+func unitSeconds(n []journal.Number) string { return duration(stat.Median(knownNumbers(n))) }
 
 // modelSection shows the form and parameters of the performance model, its prior, and the leave-one-out check.
 func modelSection(d *Data) section {
@@ -312,8 +304,7 @@ func modelSection(d *Data) section {
 		s.Blocks = append(s.Blocks, block{Notes: []string{"No leave-one-out check: it requires at least two measured allocations."}})
 		return s
 	}
-	g := &grid{Columns: append(left("Left out"), right("Predicted from the others", "Measured", "Error")...)}
-	g.Columns = append(g.Columns, left("In the 90 % interval")...)
+	g := &grid{Columns: slices.Concat(left("Left out"), right("Predicted from the others", "Measured", "Error"), left("In the 90 % interval"))}
 	inside, of := 0, 0
 	for _, c := range m.Checks {
 		off, held, l := "–", noData, muted
@@ -336,13 +327,7 @@ func modelSection(d *Data) section {
 func trainingSection(d *Data) section {
 	r := d.Record
 	t, sc := r.Training, r.Script
-	model, dataset := t.Model, t.Dataset
-	if model == nil {
-		model = sc.Model
-	}
-	if dataset == nil {
-		dataset = sc.Dataset
-	}
+	model, dataset := cmp.Or(t.Model, sc.Model), cmp.Or(t.Dataset, sc.Dataset)
 	found := func(name, value string) string {
 		if e := sc.Evidence[name]; e != "" && value != noData {
 			return value + "  (" + e + ")"
@@ -377,11 +362,7 @@ func wholeJob(t journal.Training) string {
 	if !t.TotalUnits.Known() || t.TotalUnits <= 0 {
 		return noData
 	}
-	unit := t.Unit
-	if unit == "" {
-		unit = "unit"
-	}
-	return plural(int(t.TotalUnits), unit)
+	return plural(int(t.TotalUnits), cmp.Or(t.Unit, "unit"))
 }
 
 // machineSection lists the resources of the machine, what could not be detected, and how the allocation was enforced.

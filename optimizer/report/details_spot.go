@@ -55,8 +55,7 @@ func siteProbeTable(list []journal.SiteProbe) *grid {
 // stretchTable lists the jobs of the engine that carried the run, with the times of the engine's accounting where it
 // has confirmed them.
 func stretchTable(list []engine.Stretch) *grid {
-	g := &grid{Columns: append(left("Job", "Place", "Node", "State"), right("Waited", "Held")...)}
-	g.Columns = append(g.Columns, left("Accounting")...)
+	g := &grid{Columns: slices.Concat(left("Job", "Place", "Node", "State"), right("Waited", "Held"), left("Accounting"))}
 	for _, s := range list {
 		waited, held, confirmed := noData, noData, "not yet confirmed"
 		if !s.Started.IsZero() {

@@ -28,6 +28,11 @@ var (
 	left   = page.Left
 	right  = page.Right
 	row    = page.Row
-	with   = page.With
 	fields = page.Fields
 )
+
+// with sets the light of the last cell of a row and returns the row.
+func with(cells []cell, l light) []cell {
+	cells[len(cells)-1].Light = l
+	return cells
+}

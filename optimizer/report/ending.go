@@ -220,11 +220,11 @@ func resumeAnswer(d *Data) (answer, bool) {
 	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
 		return answer{}, false
 	}
-	if line, why := resumeLine(r, runName(d)); line != "" {
-		return answer{Question: "Resume", Text: line, Light: dark}, true
-	} else {
+	line, why := resumeLine(r, runName(d))
+	if line == "" {
 		return answer{Question: "Resume", Text: "not possible: " + why, Light: muted}, true
 	}
+	return answer{Question: "Resume", Text: line, Light: dark}, true
 }
 
 // resumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A

@@ -11,7 +11,7 @@ func pictured(d *Data) document {
 	doc := build(d)
 	list := pictures(d)
 	doc.Wide, doc.Pictures = &list[0], list[1:]
-	if allEmpty(list) {
+	if !slices.ContainsFunc(list, func(p page.Picture) bool { return p.Empty == "" }) {
 		doc.Nothing = "Nothing was recorded of this run, so there is nothing to draw."
 	}
 	events := map[string]bool{}
@@ -35,8 +35,4 @@ func pictured(d *Data) document {
 		doc.Footer += " Some tables of this run are missing or damaged, see the warnings."
 	}
 	return doc
-}
-
-func allEmpty(list []page.Picture) bool {
-	return !slices.ContainsFunc(list, func(p page.Picture) bool { return p.Empty == "" })
 }

@@ -33,7 +33,7 @@ func renderJSON(w io.Writer, d *Data) error {
 		Recommendations []recommendation `json:"recommendations"`
 		Missing         []string         `json:"missing"`
 		Record          json.RawMessage  `json:"record"`
-	}{Schema: 1, State: state, Prediction: []held{}, Recommendations: recommend(d.Record), Missing: d.Missing, Record: rec}
+	}{Schema: 1, State: state, Prediction: []held{}, Recommendations: append([]recommendation{}, recommend(d.Record)...), Missing: append([]string{}, d.Missing...), Record: rec}
 	for _, a := range answers(d) {
 		out.Answers = append(out.Answers, line{a.Question, plainBlanks(clean(a.Text))})
 	}
@@ -43,12 +43,6 @@ func renderJSON(w io.Writer, d *Data) error {
 			h.Inside = &c.inside
 		}
 		out.Prediction = append(out.Prediction, h)
-	}
-	if out.Recommendations == nil {
-		out.Recommendations = []recommendation{}
-	}
-	if out.Missing == nil {
-		out.Missing = []string{}
 	}
 	return page.JSON(w, out)
 }

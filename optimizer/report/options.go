@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,8 +120,7 @@ func candidateName(c plan.Candidate) string {
 }
 
 func optionTable(r *journal.Record) *grid {
-	g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost", "Time change", "Cost change", "Resources change")...)}
-	g.Columns = append(g.Columns, left(slaColumns(r.SLA)...)...)
+	g := &grid{Columns: slices.Concat(left("Prefer", "Allocation"), right("Time", "Cost", "Time change", "Cost change", "Resources change"), left(slaColumns(r.SLA)...))}
 	for _, o := range mergedOptions(r.Plan.Options) {
 		name := o.Prefer
 		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
@@ -191,20 +191,12 @@ func candidates(r *journal.Record) block {
 	p := r.Plan
 	list := slices.Clone(p.Candidates)
 	slices.SortStableFunc(list, func(a, b plan.Candidate) int {
-		switch {
-		case a.OnFront != b.OnFront && a.OnFront:
-			return -1
-		case a.OnFront != b.OnFront:
-			return 1
-		case a.Seconds.P50 < b.Seconds.P50:
-			return -1
-		case a.Seconds.P50 > b.Seconds.P50:
-			return 1
+		if a.OnFront != b.OnFront {
+			return map[bool]int{true: -1, false: 1}[a.OnFront]
 		}
-		return 0
+		return cmp.Compare(a.Seconds.P50, b.Seconds.P50)
 	})
-	g := &grid{Columns: append(left("Allocation"), right("Time", "Cost", "Resources")...), Long: len(list) > 8}
-	g.Columns = append(g.Columns, left(append([]string{"Pareto front"}, slaColumns(r.SLA)...)...)...)
+	g := &grid{Columns: slices.Concat(left("Allocation"), right("Time", "Cost", "Resources"), left("Pareto front"), left(slaColumns(r.SLA)...)), Long: len(list) > 8}
 	for _, c := range list {
 		name := candidateName(c)
 		if c.Allocation.Same(p.Allocation) {

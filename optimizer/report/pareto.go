@@ -1,8 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"trainopt/optimizer/journal"
@@ -60,20 +61,14 @@ func frontPoints(d *Data) []frontPoint {
 			list = append(list, frontPoint{allocationText(c.Allocation), c.Seconds, c.CostUSD, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(d.Record.Plan.Allocation)})
 		}
 	}
-	kept := list[:0]
-	for _, o := range list {
-		if predicted(o.seconds) && predicted(o.cost) {
-			kept = append(kept, o)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(list, func(o frontPoint) bool { return !predicted(o.seconds) || !predicted(o.cost) })
 }
 
 // frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
 // marked; the size of a point is its resource use.
 func frontPicture(d *Data) page.Picture {
 	r, list := d.Record, frontPoints(d)
-	sort.SliceStable(list, func(i, j int) bool { return list[i].seconds.P50 < list[j].seconds.P50 })
+	slices.SortStableFunc(list, func(a, b frontPoint) int { return cmp.Compare(a.seconds.P50, b.seconds.P50) })
 	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
 		Intervals: true, XLimit: page.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: page.Level{Name: "budget", Value: r.SLA.CostMaxUSD},
 		Keys: []page.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},

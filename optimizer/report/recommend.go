@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -120,11 +121,7 @@ func recommendationSection(d *Data) section {
 	}
 	g := &grid{Columns: left("Set", "Reason")}
 	for _, r := range list {
-		flag := r.Flag
-		if flag == "" {
-			flag = "–"
-		}
-		g.Rows = append(g.Rows, row(flag, r.Why))
+		g.Rows = append(g.Rows, row(cmp.Or(r.Flag, "–"), r.Why))
 	}
 	s.Blocks = []block{{Table: g}}
 	return s

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"trainopt/optimizer/journal"
@@ -17,10 +19,9 @@ func slaSection(d *Data) section {
 		return s
 	}
 	head := map[bool]string{true: "Measured", false: "So far"}[r.Over()]
-	g := &grid{Columns: append(left("Objective"), right("Limit", head, "Projected", "Excess")...)}
-	g.Columns = append(g.Columns, left("Verdict")...)
+	g := &grid{Columns: slices.Concat(left("Objective"), right("Limit", head, "Projected", "Excess"), left("Verdict"))}
 	for _, v := range r.SLA.Verdicts {
-		one := quantity(v.Objective)
+		name, one := Objective(v.Objective)
 		value, projected, severity := noData, "–", "–"
 		if v.Value != nil {
 			value = one(*v.Value)
@@ -31,7 +32,7 @@ func slaSection(d *Data) section {
 		if v.Severity != nil && *v.Severity > 0 {
 			severity = share(*v.Severity)
 		}
-		g.Rows = append(g.Rows, with(row(objectiveName(v.Objective), one(v.Limit), value, projected, severity, statusWord(r, v.Status)), statusLight(v.Status)))
+		g.Rows = append(g.Rows, with(row(name, one(v.Limit), value, projected, severity, statusWord(r, v.Status)), statusLight(v.Status)))
 	}
 	s.Blocks = []block{{Table: g}, {Notes: []string{"Compliance: " + complianceWords(r)}}}
 	if r.SLA.Hash != "" {
@@ -94,11 +95,11 @@ func slaChangeSection(d *Data) section {
 	if r.Comparison.Basis != journal.BasisThisRun || len(r.SLA.Verdicts) == 0 {
 		return s
 	}
-	g := &grid{Columns: append(left("Objective"), right("Limit", "Baseline (predicted)")...)}
-	g.Columns = append(g.Columns, left("Baseline", "This run", "Change")...)
+	g := &grid{Columns: slices.Concat(left("Objective"), right("Limit", "Baseline (predicted)"), left("Baseline", "This run", "Change"))}
 	for _, v := range r.SLA.Verdicts {
 		before, text := baselineStatus(r, v)
-		c := row(objectiveName(v.Objective), quantity(v.Objective)(v.Limit), text, statusWord(r, before), statusWord(r, v.Status), changeWord(before, v.Status))
+		name, one := Objective(v.Objective)
+		c := row(name, one(v.Limit), text, statusWord(r, before), statusWord(r, v.Status), changeWord(before, v.Status))
 		c[3].Light, c[4].Light = statusLight(before), statusLight(v.Status)
 		g.Rows = append(g.Rows, c)
 	}
@@ -127,7 +128,8 @@ func changeWord(before, after sla.Status) string {
 // baselineStatus returns the status of the baseline for an objective, from its projection or, for an objective without
 // one, from its measured segment.
 func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
-	b, one := r.Baseline, quantity(v.Objective)
+	b := r.Baseline
+	_, one := Objective(v.Objective)
 	var p sla.Interval
 	switch v.Objective {
 	case sla.Time, sla.Cost:
@@ -211,8 +213,7 @@ func predictionSection(d *Data) section {
 	} else if r.State != journal.Done {
 		s.Intro += " The run did not finish, so the prediction is not scored."
 	}
-	g := &grid{Columns: append(left("Quantity"), right("Predicted", "90 % interval", "Actual", "Error")...)}
-	g.Columns = append(g.Columns, left("In interval")...)
+	g := &grid{Columns: slices.Concat(left("Quantity"), right("Predicted", "90 % interval", "Actual", "Error"), left("In interval"))}
 	for _, c := range list {
 		median, bounds, off, held, l := noData, noData, "–", "not scored", muted
 		if predicted(c.predicted) {
@@ -262,12 +263,8 @@ func decisionSection(d *Data) section {
 	s := section{ID: "decisions", Title: "Decisions"}
 	r := d.Record
 	if p := r.Plan; p != nil {
-		binding := p.Binding
-		if binding == "" {
-			binding = "none"
-		}
 		s.Blocks = append(s.Blocks, block{Caption: "The plan", Fields: fields("decided", at(p.AtS), "by", p.Planner, "allocation", allocationText(p.Allocation),
-			"reason", p.Reason, "binding constraint", binding)})
+			"reason", p.Reason, "binding constraint", cmp.Or(p.Binding, "none"))})
 	}
 	if len(r.Actions) > 0 {
 		g := &grid{Columns: append(right("At"), left("Action", "From", "To", "Applied", "Why")...), Long: len(r.Actions) > 15}
@@ -308,8 +305,7 @@ func wasteSection(d *Data) section {
 	s := section{ID: "waste", Title: "Wasted spend"}
 	r := d.Record
 	w := r.Waste
-	g := &grid{Columns: append(left("Cause"), right("Cost", "Share of the cost")...)}
-	g.Columns = append(g.Columns, left("Meaning")...)
+	g := &grid{Columns: slices.Concat(left("Cause"), right("Cost", "Share of the cost"), left("Meaning"))}
 	any := false
 	for _, c := range []struct {
 		name    string
@@ -326,14 +322,12 @@ func wasteSection(d *Data) section {
 		if c.perUnit && wholeMachine(r) && !c.money.Known() {
 			continue // idle CPUs and unused memory of a machine billed as a whole cost nothing extra
 		}
-		part := noData
-		if c.money.Known() && r.Outcome.CostUSD > 0 {
-			part = percent(100 * float64(c.money/r.Outcome.CostUSD))
-		}
-		any = any || c.money.Known()
-		money := notMeasured
+		money, part := notMeasured, noData
 		if c.money.Known() {
-			money = number(c.money, usd)
+			any, money = true, number(c.money, usd)
+			if r.Outcome.CostUSD > 0 {
+				part = percent(100 * float64(c.money/r.Outcome.CostUSD))
+			}
 		}
 		g.Rows = append(g.Rows, row(c.name, money, part, c.what))
 	}
@@ -352,19 +346,15 @@ func wholeMachine(r *journal.Record) bool { return r.Prices.Instance > 0 }
 // payerWords describes how the machine is billed and therefore which unused resources could be saved.
 func payerWords(r *journal.Record) string {
 	if wholeMachine(r) {
-		return "The machine is paid as a whole: " + usd(float64(r.Prices.Instance)) + "/h" + sourceWords(r.Prices.Source) +
-			". An unused CPU or GiB saves nothing."
+		source := ""
+		if r.Prices.Source != "" {
+			source = " (" + r.Prices.Source + ")"
+		}
+		return "The machine is paid as a whole: " + usd(float64(r.Prices.Instance)) + "/h" + source + ". An unused CPU or GiB saves nothing."
 	}
 	words := prices(r.Prices.Rates, r.StartedAt)
 	if words == noData {
 		return "No prices are known."
 	}
 	return "Resources are priced by unit (" + words + "): an unused CPU, GPU or GiB is worth something where units are paid for."
-}
-
-func sourceWords(source string) string {
-	if source == "" {
-		return ""
-	}
-	return " (" + source + ")"
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
@@ -11,8 +12,7 @@ import (
 
 // Summary writes one table over several runs for a terminal, with one line per run and a total.
 func Summary(w io.Writer, records []*journal.Record) error {
-	g := &grid{Columns: append(left("Script", "State", "SLA"), right("Time", "Cost", "Time vs. baseline", "Cost vs. baseline")...)}
-	g.Columns = append(g.Columns, left("Allocation")...)
+	g := &grid{Columns: slices.Concat(left("Script", "State", "SLA"), right("Time", "Cost", "Time vs. baseline", "Cost vs. baseline"), left("Allocation"))}
 	total, counted := 0.0, 0
 	for _, r := range records {
 		if r == nil {

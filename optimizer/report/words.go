@@ -96,29 +96,19 @@ func yesNo(b *bool) string {
 // rate returns the formatter of a run's throughput in its unit.
 func rate(r *journal.Record) func(float64) string { return page.Rate(r.Outcome.ThroughputUnit) }
 
-// objectiveName returns the display name of an objective.
-func objectiveName(o sla.Objective) string {
-	names := map[sla.Objective]string{sla.Time: "finish within", sla.Cost: "spend at most", sla.Throughput: "throughput at least",
-		sla.Memory: "memory at most", sla.GPUUtil: "GPU utilization at least", sla.CPUUtil: "CPU utilization at least"}
-	if n := names[o]; n != "" {
-		return n
-	}
-	return string(o)
+// objectives are the display names of objectives and the formatters of their values.
+var objectives = map[sla.Objective]struct {
+	name string
+	one  func(float64) string
+}{
+	sla.Time: {"finish within", duration}, sla.Cost: {"spend at most", usd}, sla.Throughput: {"throughput at least", throughput},
+	sla.Memory: {"memory at most", gib}, sla.GPUUtil: {"GPU utilization at least", percent}, sla.CPUUtil: {"CPU utilization at least", percent},
 }
 
-// quantity returns the formatter for values of an objective.
-func quantity(o sla.Objective) func(float64) string {
-	switch o {
-	case sla.Time:
-		return duration
-	case sla.Cost:
-		return usd
-	case sla.Throughput:
-		return throughput
-	case sla.Memory:
-		return gib
-	case sla.GPUUtil, sla.CPUUtil:
-		return percent
+// Objective returns the display name of an objective and the formatter of its values.
+func Objective(o sla.Objective) (name string, one func(float64) string) {
+	if known, ok := objectives[o]; ok {
+		return known.name, known.one
 	}
-	return significant
+	return string(o), significant
 }

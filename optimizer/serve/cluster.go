@@ -74,14 +74,6 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusOK, "cluster", s.shell(r, "Cluster", "/cluster", body))
 }
 
-// momentOf formats a local time of day, with the date if that is another day than a reference.
-func momentOf(t, reference time.Time) string {
-	if t = t.Local(); t.Format(time.DateOnly) != reference.Local().Format(time.DateOnly) {
-		return t.Format("2006-01-02 15:04")
-	}
-	return t.Format(time.TimeOnly)
-}
-
 func unixTime(t float64) time.Time {
 	whole, part := math.Modf(t)
 	return time.Unix(int64(whole), int64(part*1e9))
@@ -121,8 +113,8 @@ const mostJobs = 300
 
 // jobTable lists running jobs, then the queue in order of submission, then ended jobs, the latest first.
 func jobTable(jobs []clusterJob) *page.Table {
-	t := &page.Table{Caption: "Jobs of the cluster", Named: true, Columns: append(page.Left("Job", "State", "Devices", "Progress"), page.Right("Waited", "Cost", "Moves")...)}
-	t.Columns = append(t.Columns, page.Left("Predicted", "Run")...)
+	t := &page.Table{Caption: "Jobs of the cluster", Named: true,
+		Columns: slices.Concat(page.Left("Job", "State", "Devices", "Progress"), page.Right("Waited", "Cost", "Moves"), page.Left("Predicted", "Run"))}
 	sorted := slices.Clone(jobs)
 	slices.SortStableFunc(sorted, func(a, b clusterJob) int {
 		x, y := rankOf(a.State), rankOf(b.State)
@@ -137,7 +129,7 @@ func jobTable(jobs []clusterJob) *page.Table {
 			devices = devicesText(j.Device, j.Where)
 		}
 		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: string(j.State), Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devices},
-			{Text: clusterProgress(j)}, {Text: page.Duration(math.Round(waited(j, time.Now())))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
+			{Text: clusterProgress(j)}, {Text: page.Duration(math.Round(j.Waited(time.Now())))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
 	}
 	return t
 }
@@ -181,19 +173,6 @@ func clusterProgress(j clusterJob) string {
 	return page.Count(j.Done) + " " + unit
 }
 
-// waited returns the seconds for which a job had no devices, before its first start and between its lives.
-func waited(j clusterJob, now time.Time) float64 {
-	switch {
-	case j.Submitted.IsZero():
-		return math.NaN()
-	case j.State != cluster.Waiting:
-		return j.WaitS
-	case j.Counted == 0:
-		return now.Sub(j.Submitted).Seconds()
-	}
-	return j.WaitS + max(0, now.Sub(unixTime(j.Counted)).Seconds())
-}
-
 // predictedCell is the predicted end of a running job, and the predicted start of a waiting one.
 func predictedCell(j clusterJob) page.Cell {
 	what, at := "ends ", j.Finish
@@ -206,7 +185,7 @@ func predictedCell(j clusterJob) page.Cell {
 		return page.Cell{Text: "–"}
 	}
 	now := time.Now()
-	return page.Cell{Text: what + momentOf(at[1], now), Sub: momentOf(at[0], now) + " to " + momentOf(at[2], now)}
+	return page.Cell{Text: what + page.Clock(at[1], now), Sub: page.Clock(at[0], now) + " to " + page.Clock(at[2], now)}
 }
 
 // mostChanges is the number of changes in the table, the latest first.
@@ -392,7 +371,7 @@ func leaseChart(events []cluster.Event, now time.Time) *page.Picture {
 			if k > 0 && k < 4 {
 				anchor = "mid"
 			}
-			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, page.Px(at(t)), page.Px(bottom+20), momentOf(unixTime(t), now))
+			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, page.Px(at(t)), page.Px(bottom+20), page.Clock(unixTime(t), now))
 		}
 	})
 }

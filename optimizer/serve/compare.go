@@ -14,7 +14,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/page"
-	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // maxCompared is the number of runs that can be compared: that of the colours of a chart.
@@ -89,7 +89,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 			body.Missing = append(body.Missing, id)
 			continue
 		}
-		c := compared{Summary: run, Sign: letter(len(body.Runs)), Class: page.Class(len(body.Runs)), Light: run.light, rec: rec, Without: address(over, id)}
+		c := compared{Summary: run, Sign: page.Letter(len(body.Runs)), Class: page.Class(len(body.Runs)), Light: run.light, rec: rec, Without: address(over, id)}
 		c.samples, c.training = tableOf(run, "samples.csv", sampleColumns), tableOf(run, "performance_metrics.csv", trainingColumns)
 		body.Runs = append(body.Runs, c)
 	}
@@ -104,7 +104,7 @@ func tableOf(run *Summary, file string, names []string) map[string][]float64 {
 	columns, _, err := columnsOf(filepath.Join(run.dir, file), names, maxPoints)
 	out := map[string][]float64{}
 	for i, name := range names {
-		if err == nil && columnAt(columns, i) != nil {
+		if err == nil && columns[i] != nil {
 			out[name] = columns[i]
 		}
 	}
@@ -263,18 +263,6 @@ func limitText(n journal.Number, one func(float64) string) string {
 
 func measured(n journal.Number, one func(float64) string) string { return one(float64(n)) }
 
-func rateText(rec *journal.Record) string {
-	return page.Rate(rec.Outcome.ThroughputUnit)(float64(rec.Outcome.Throughput))
-}
-
-// allocationText returns an allocation, or "no data" without a plan.
-func allocationText(a *resources.Allocation) string {
-	if a == nil {
-		return page.NoData
-	}
-	return a.String()
-}
-
 var settings = []property{
 	{"script", func(r *journal.Record) string { return cmp.Or(r.Script.Path, page.NoData) }},
 	{"version of the script", func(r *journal.Record) string {
@@ -292,8 +280,8 @@ var settings = []property{
 	}},
 	{"batch size", func(r *journal.Record) string { return measured(r.Training.BatchSize, page.Count) }},
 	{"seed", func(r *journal.Record) string { return fmt.Sprint(r.Seed) }},
-	{"deadline", func(r *journal.Record) string { _, d := limitsOf(r); return limitText(d, page.Duration) }},
-	{"budget", func(r *journal.Record) string { b, _ := limitsOf(r); return limitText(b, page.USD) }},
+	{"deadline", func(r *journal.Record) string { return limitText(r.SLA.LimitOf(sla.Time), page.Duration) }},
+	{"budget", func(r *journal.Record) string { return limitText(r.SLA.LimitOf(sla.Cost), page.USD) }},
 	{"preference", func(r *journal.Record) string { return r.Preference.String() }},
 	{"planner", func(r *journal.Record) string {
 		if r.Plan == nil {
@@ -305,13 +293,13 @@ var settings = []property{
 		if r.Plan == nil {
 			return page.NoData
 		}
-		return allocationText(&r.Plan.Allocation)
+		return r.Plan.Allocation.String()
 	}},
 	{"baseline", func(r *journal.Record) string {
 		if r.Baseline == nil {
 			return page.NoData
 		}
-		return allocationText(&r.Baseline.Allocation)
+		return r.Baseline.Allocation.String()
 	}},
 	{"CPUs of the machine", func(r *journal.Record) string { return page.Count(r.Host.CPUs) }},
 	{"memory of the machine", func(r *journal.Record) string { return page.GiB(float64(r.Host.Memory)) }},
@@ -331,7 +319,9 @@ var results = []property{
 	{"cost", func(r *journal.Record) string { return measured(r.Outcome.CostUSD, page.USD) }},
 	{"epochs", func(r *journal.Record) string { return measured(r.Outcome.Epochs, page.Count) }},
 	{"steps", func(r *journal.Record) string { return measured(r.Outcome.Steps, page.Count) }},
-	{"throughput", rateText},
+	{"throughput", func(r *journal.Record) string {
+		return measured(r.Outcome.Throughput, page.Rate(r.Outcome.ThroughputUnit))
+	}},
 	{"CPU utilization", func(r *journal.Record) string { return measured(r.Outcome.CPUUtil, page.Percent) }},
 	{"GPU utilization", func(r *journal.Record) string { return measured(r.Outcome.GPUUtil, page.Percent) }},
 	{"peak memory", func(r *journal.Record) string { return measured(r.Outcome.PeakMemoryGiB, page.GiB) }},

@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/page"
-	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // Summary is a run in the list of runs. Times are in seconds, money in USD; an unknown number is null.
@@ -45,7 +45,7 @@ type Summary struct {
 	Allocation     allocation     `json:"allocation"`
 	Planner        string         `json:"planner"`
 	Preference     string         `json:"preference"`
-	WasteUSD       waste          `json:"waste_usd"`
+	WasteUSD       journal.Waste  `json:"waste_usd"`
 	Tags           []string       `json:"tags"`
 	Note           string         `json:"note"`
 
@@ -64,17 +64,9 @@ type allocation struct {
 	text      string
 }
 
-type waste struct {
-	Idle            journal.Number `json:"idle"`
-	InputBound      journal.Number `json:"input_bound"`
-	OverProvisioned journal.Number `json:"over_provisioned"`
-	Restarts        journal.Number `json:"restarts"`
-	Failed          journal.Number `json:"failed"`
-}
-
-// most returns the largest cause: causes may overlap, so their sum could count a dollar twice. Unknown if none is known.
-func (w waste) most() float64 {
-	most := math.NaN()
+// mostWaste returns the largest cause: causes may overlap, so their sum could count a dollar twice. Unknown if none is known.
+func (s *Summary) mostWaste() float64 {
+	w, most := s.WasteUSD, math.NaN()
 	for _, n := range []journal.Number{w.Idle, w.InputBound, w.OverProvisioned, w.Restarts, w.Failed} {
 		if n.Known() && !(most >= float64(n)) {
 			most = float64(n)
@@ -256,15 +248,15 @@ func blankNumbers(s *Summary) {
 
 // summary returns the summary of a record.
 func summary(rec *journal.Record, agent *journal.Holder) *Summary {
-	o, w := rec.Outcome, rec.Waste
+	o := rec.Outcome
 	s := &Summary{Name: rec.Name, Script: rec.Script.Path, StartedAt: rec.StartedAt, FinishedAt: rec.FinishedAt, Seconds: o.Seconds, CostUSD: o.CostUSD,
 		Units: o.Epochs, TotalUnits: rec.Training.TotalUnits, Unit: cmp.Or(rec.Training.Unit, "epoch"), Throughput: o.Throughput,
 		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
-		Preference: rec.Preference.String(), WasteUSD: waste{w.Idle, w.InputBound, w.OverProvisioned, w.Restarts, w.Failed}, Tags: []string{}}
+		Preference: rec.Preference.String(), WasteUSD: rec.Waste, Tags: []string{}}
 	if s.Unit == "step" {
 		s.Units = o.Steps
 	}
-	s.BudgetUSD, s.DeadlineS = limitsOf(rec)
+	s.BudgetUSD, s.DeadlineS = rec.SLA.LimitOf(sla.Cost), rec.SLA.LimitOf(sla.Time)
 	for _, m := range []*string{rec.Training.Model, rec.Script.Model} {
 		if m != nil && s.Model == "" {
 			s.Model = *m
@@ -278,11 +270,8 @@ func summary(rec *journal.Record, agent *journal.Holder) *Summary {
 	s.SLA = slaWord(rec)
 	s.Allocation.MemoryGiB = journal.Unknown()
 	if p := rec.Plan; p != nil {
-		s.Planner, s.Allocation = p.Planner, allocationOf(p.Allocation)
+		a := p.Allocation
+		s.Planner, s.Allocation = p.Planner, allocation{a.GPUs, a.CPUs, journal.Number(a.Memory), a.BatchSize, a.String()}
 	}
 	return s
-}
-
-func allocationOf(a resources.Allocation) allocation {
-	return allocation{a.GPUs, a.CPUs, journal.Number(a.Memory), a.BatchSize, a.String()}
 }

@@ -37,7 +37,7 @@ var orders = map[string]func(s *Summary) (float64, string){
 	"progress": func(s *Summary) (float64, string) { return float64(s.Units) / float64(s.TotalUnits), "" },
 	"time":     func(s *Summary) (float64, string) { return float64(s.Seconds), "" },
 	"cost":     func(s *Summary) (float64, string) { return float64(s.CostUSD), "" },
-	"waste":    func(s *Summary) (float64, string) { return s.WasteUSD.most(), "" },
+	"waste":    func(s *Summary) (float64, string) { return s.mostWaste(), "" },
 }
 
 // parseQuery reads a query from the parameters of an address. Values that are not valid are errors.
@@ -136,8 +136,8 @@ func (q query) selected(runs []*Summary) []*Summary {
 		keys[i].run = s
 	}
 	slices.SortStableFunc(keys, func(a, b key) int {
-		if x, y := math.IsNaN(a.number), math.IsNaN(b.number); x || y {
-			return cmp.Compare(btoi(x), btoi(y))
+		if x := math.IsNaN(a.number); x != math.IsNaN(b.number) {
+			return map[bool]int{true: 1, false: -1}[x]
 		}
 		c := cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.text, b.text))
 		if q.Down {
@@ -149,13 +149,6 @@ func (q query) selected(runs []*Summary) []*Summary {
 		out[i] = k.run
 	}
 	return out
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // cut returns one page of runs and the number of pages, at least 1. A page beyond the last is the last.
@@ -182,9 +175,4 @@ func slaWord(rec *journal.Record) string {
 		}
 	}
 	return word
-}
-
-// limitsOf returns the budget and the deadline of a run.
-func limitsOf(rec *journal.Record) (budget, deadline journal.Number) {
-	return rec.SLA.LimitOf(sla.Cost), rec.SLA.LimitOf(sla.Time)
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -81,12 +82,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusOK, "run", sh)
 }
 
-func titleOf(s *Summary) string {
-	if s.Name != "" {
-		return s.Name
-	}
-	return s.ID
-}
+func titleOf(s *Summary) string { return cmp.Or(s.Name, s.ID) }
 
 // liveCharts lists the charts of a run with their limits.
 func liveCharts(s *Summary) []liveChart {
@@ -189,21 +185,16 @@ func frontOf(rec *journal.Record, run *Summary) frontView {
 		return !page.Known(c.Seconds.P50) || !page.Known(c.CostUSD.P50) || !(c.Seconds.P50 > 0)
 	})
 	slices.SortStableFunc(candidates, func(a, b plan.Candidate) int {
-		switch {
-		case a.OnFront != b.OnFront:
-			return btoi(b.OnFront) - btoi(a.OnFront)
-		case a.Seconds.P50 < b.Seconds.P50:
-			return -1
-		case a.Seconds.P50 > b.Seconds.P50:
-			return 1
+		if a.OnFront != b.OnFront {
+			return map[bool]int{true: -1, false: 1}[a.OnFront]
 		}
-		return 0
+		return cmp.Compare(a.Seconds.P50, b.Seconds.P50)
 	})
 	prefer := plan.Preferring(candidates)
 	for i, c := range candidates {
 		row := frontRow{Allocation: c.Allocation.String(), Time: page.Duration(c.Seconds.P50), TimeSpan: span(c.Seconds.P5, c.Seconds.P95, page.Duration),
 			Cost: page.USD(c.CostUSD.P50), CostSpan: span(c.CostUSD.P5, c.CostUSD.P95, page.USD), Resource: page.Share(c.Resource), Chance: page.Share(c.Chance),
-			Chosen: c.Allocation.Same(p.Allocation), Feasible: len(c.Breaks) == 0, OnFront: c.OnFront, Letter: letter(i)}
+			Chosen: c.Allocation.Same(p.Allocation), Feasible: len(c.Breaks) == 0, OnFront: c.OnFront, Letter: page.Letter(i)}
 		if w, ok := prefer[i]; ok {
 			row.Prefer = w.String()
 		}
@@ -218,14 +209,6 @@ func span(lo, hi float64, one func(float64) string) string {
 		return ""
 	}
 	return one(lo) + " to " + one(hi)
-}
-
-// letter returns A, B, … Z, AA, ….
-func letter(i int) string {
-	if i < 26 {
-		return string(rune('A' + i))
-	}
-	return letter(i/26-1) + letter(i%26)
 }
 
 // picture draws the candidates; a point that a preference selects leads to its row.
@@ -357,19 +340,12 @@ func readSeries(run *Summary, file string, names []string) (series, error) {
 	out := series{Schema: 1, RunID: run.ID, Columns: map[string][]journal.Number{}, After: cursor{samples: at}.String()}
 	for i, name := range names {
 		numbers := []journal.Number{}
-		for _, v := range columnAt(columns, i) {
+		for _, v := range columns[i] {
 			numbers = append(numbers, journal.Number(v))
 		}
 		out.Columns[name] = numbers
 	}
 	return out, err
-}
-
-func columnAt(columns [][]float64, i int) []float64 {
-	if i < len(columns) {
-		return columns[i]
-	}
-	return nil
 }
 
 func (s *Server) answerSeries(w http.ResponseWriter, r *http.Request, file string, names []string) {

@@ -71,12 +71,12 @@ func columnsOf(path string, names []string, most int) (columns [][]float64, at p
 		return columns, at, nil
 	}
 	if err != nil {
-		return nil, at, err
+		return columns, at, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, at, err
+		return columns, at, err
 	}
 	end := lastLine(f, min(info.Size(), maxTable)) // the last line may still be being written
 	in := csv.NewReader(io.NewSectionReader(f, 0, end))
@@ -93,7 +93,7 @@ func columnsOf(path string, names []string, most int) (columns [][]float64, at p
 			if errors.As(err, &parse) {
 				continue
 			}
-			return nil, at, err
+			return columns, at, err
 		}
 		if index == nil {
 			width = len(record)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -82,13 +83,13 @@ type wasteBody struct {
 // causes are the causes of wasted spend in a record.
 var causes = []struct {
 	name, about string
-	of          func(w waste) journal.Number
+	of          func(w journal.Waste) journal.Number
 }{
-	{"failed runs", "work that was lost because a run failed", func(w waste) journal.Number { return w.Failed }},
-	{"restarts", "checkpoint, exit and start until work resumed", func(w waste) journal.Number { return w.Restarts }},
-	{"idle processors", "allocated and not used, where resources are priced by unit", func(w waste) journal.Number { return w.Idle }},
-	{"input-bound", "processors that waited for data", func(w waste) journal.Number { return w.InputBound }},
-	{"unused memory", "allocated and not used, where resources are priced by unit", func(w waste) journal.Number { return w.OverProvisioned }},
+	{"failed runs", "work that was lost because a run failed", func(w journal.Waste) journal.Number { return w.Failed }},
+	{"restarts", "checkpoint, exit and start until work resumed", func(w journal.Waste) journal.Number { return w.Restarts }},
+	{"idle processors", "allocated and not used, where resources are priced by unit", func(w journal.Waste) journal.Number { return w.Idle }},
+	{"input-bound", "processors that waited for data", func(w journal.Waste) journal.Number { return w.InputBound }},
+	{"unused memory", "allocated and not used, where resources are priced by unit", func(w journal.Waste) journal.Number { return w.OverProvisioned }},
 }
 
 // mostRuns is the number of runs in a table of the page.
@@ -98,7 +99,7 @@ func (s *Server) wastePage(w http.ResponseWriter, r *http.Request) {
 	list := s.index.list()
 	body := wasteBody{All: list.total, Causes: causesTable(list.runs), Runs: costlyTable(list.runs), Oversize: oversizeTable(list.runs)}
 	for _, run := range list.runs {
-		if page.Known(run.WasteUSD.most()) {
+		if page.Known(run.mostWaste()) {
 			body.Known++
 		}
 	}
@@ -109,8 +110,7 @@ func (s *Server) wastePage(w http.ResponseWriter, r *http.Request) {
 }
 
 func causesTable(runs []*Summary) *page.Table {
-	t := &page.Table{Caption: "Wasted spend by cause, over all runs", Columns: append(page.Left("Cause"), page.Right("USD", "Runs")...), Named: true}
-	t.Columns = append(t.Columns, page.Left("What it is")...)
+	t := &page.Table{Caption: "Wasted spend by cause, over all runs", Columns: slices.Concat(page.Left("Cause"), page.Right("USD", "Runs"), page.Left("What it is")), Named: true}
 	for _, c := range causes {
 		sum, n := 0.0, 0
 		for _, run := range runs {
@@ -130,30 +130,19 @@ func causesTable(runs []*Summary) *page.Table {
 
 // costlyTable lists the runs with the largest waste by one cause; causes may overlap and are not added.
 func costlyTable(runs []*Summary) *page.Table {
-	t := &page.Table{Caption: "Runs with the largest waste", Columns: append(page.Left("Run", "State"), page.Right("Cost", "Largest waste")...)}
-	t.Columns = append(t.Columns, page.Left("Cause")...)
-	costly := slices.DeleteFunc(slices.Clone(runs), func(s *Summary) bool { return !(s.WasteUSD.most() > 0) })
-	slices.SortStableFunc(costly, func(a, b *Summary) int { return compareDown(a.WasteUSD.most(), b.WasteUSD.most()) })
+	t := &page.Table{Caption: "Runs with the largest waste", Columns: slices.Concat(page.Left("Run", "State"), page.Right("Cost", "Largest waste"), page.Left("Cause"))}
+	costly := slices.DeleteFunc(slices.Clone(runs), func(s *Summary) bool { return !(s.mostWaste() > 0) })
+	slices.SortStableFunc(costly, func(a, b *Summary) int { return cmp.Compare(b.mostWaste(), a.mostWaste()) })
 	for _, run := range costly[:min(len(costly), mostRuns)] {
 		cause := ""
 		for _, c := range causes {
-			if v := c.of(run.WasteUSD); v.Known() && float64(v) == run.WasteUSD.most() {
+			if v := c.of(run.WasteUSD); v.Known() && float64(v) == run.mostWaste() {
 				cause = c.name
 			}
 		}
-		t.Rows = append(t.Rows, page.Row(run.ID, run.State, page.USD(float64(run.CostUSD)), page.USD(run.WasteUSD.most()), cause))
+		t.Rows = append(t.Rows, page.Row(run.ID, run.State, page.USD(float64(run.CostUSD)), page.USD(run.mostWaste()), cause))
 	}
 	return t
-}
-
-func compareDown(a, b float64) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
 }
 
 // Thresholds of right-sizing.

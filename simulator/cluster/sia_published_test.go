@@ -51,10 +51,10 @@ func siaConfig(t *testing.T, table *workload.Throughputs, file string) Config {
 // On its own profiles, workloads and cluster, Sia has shorter mean completion times than policies that assign the
 // requested devices, and close to the published ones. All policies choose the best batch size for the number of
 // devices, so jobs with requested numbers are better off than the tuned jobs of the paper. The simplifications of
-// these runs are described at LoadSiaProfiles, siaConfig and sia. The first workload of each kind is run; with -long,
+// these runs are described at workload.loadSiaProfiles, siaConfig and sia. The first workload of each kind is run; with -long,
 // all of them.
 func TestSiaOnItsOwnWorkloads(t *testing.T) {
-	table, err := workload.LoadSiaProfiles(siaFiles)
+	table, err := workload.LoadThroughputs(siaFiles)
 	if err != nil {
 		t.Skipf("Sia's profiles are not here: %v", err)
 	}

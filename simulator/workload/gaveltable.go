@@ -59,10 +59,10 @@ func readRates(dec *json.Decoder) (rates []Rate, err error) {
 }
 
 // LoadThroughputs reads the file at path, plain or gzip, or Sia's profiles if path is a directory; see
-// LoadSiaProfiles.
+// loadSiaProfiles.
 func LoadThroughputs(path string) (*Throughputs, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return LoadSiaProfiles(path)
+		return loadSiaProfiles(path)
 	}
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {

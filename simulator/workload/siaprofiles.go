@@ -36,7 +36,7 @@ var siaSlowdowns = map[string]float64{"cifar10": 1.8, "imagenet": 1.2, "bert": 1
 // siaBatches is the number of total batches evaluated, as in Pollux and Sia.
 const siaBatches = 50
 
-// LoadSiaProfiles reads the measurements of Sia (SOSP 2023) and Pollux (OSDI 2021) below a directory:
+// loadSiaProfiles reads the measurements of Sia (SOSP 2023) and Pollux (OSDI 2021) below a directory:
 // <model>/placements-<device>.csv and scalability-<device>.csv with step times, and <model>/validation-<batch>.csv
 // with trainings at a total batch, either there or in a sibling directory pollux-profiles. Files may end with .gz.
 // They carry no licence and are for evaluation only.
@@ -49,16 +49,12 @@ const siaBatches = 50
 //
 // The table contains every model once for each trained batch, "bert (batch size 48)", with the same rates, because the
 // batch is chosen again for each number of devices. Numbers of devices that were not measured have no rate.
-func LoadSiaProfiles(dir string) (*Throughputs, error) {
-	t, err := loadSiaProfiles(dir)
-	if err != nil {
-		return nil, fmt.Errorf("read Sia's profiles in %s: %w", dir, err)
-	}
-	return t, nil
-}
-
-// loadSiaProfiles is LoadSiaProfiles without the context of errors.
-func loadSiaProfiles(dir string) (*Throughputs, error) {
+func loadSiaProfiles(dir string) (t *Throughputs, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read Sia's profiles in %s: %w", dir, err)
+		}
+	}()
 	folders, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -93,8 +89,7 @@ func loadSiaProfiles(dir string) (*Throughputs, error) {
 	if len(rates) == 0 {
 		return nil, errors.New("no <model>/placements-<device>.csv with a step time in it")
 	}
-	t, err := NewThroughputs(rates)
-	if err == nil {
+	if t, err = NewThroughputs(rates); err == nil {
 		t.work = work
 	}
 	return t, err

@@ -87,7 +87,7 @@ func TestLoadSiaProfilesSaysWhatIsWrong(t *testing.T) {
 	} {
 		files := siaFiles()
 		change(files)
-		_, err := LoadSiaProfiles(filepath.Join(writeSia(t, files), "p"))
+		_, err := loadSiaProfiles(filepath.Join(writeSia(t, files), "p"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -130,6 +130,9 @@ type Picture struct {
 	Empty     string
 }
 
+// emptyWords is shown instead of an empty picture; why may be empty.
+func emptyWords(why string) string { return strings.TrimSuffix("No data: "+why, ": ") }
+
 // Empty reports whether there is nothing to draw.
 func (c *Chart) Empty() bool {
 	for _, s := range c.Series {
@@ -147,10 +150,7 @@ func (c *Chart) Picture() Picture {
 	p := Picture{ID: c.ID, Title: c.Title, Note: c.Note}
 	c = c.prepared()
 	if c.Empty() {
-		p.Empty = "No data"
-		if c.Why != "" {
-			p.Empty += ": " + c.Why
-		}
+		p.Empty = emptyWords(c.Why)
 		return p
 	}
 	for _, s := range c.Series {

@@ -164,12 +164,6 @@ func Row(texts ...string) []Cell {
 	return cells
 }
 
-// With sets the light of the last cell of a row and returns the row.
-func With(cells []Cell, l Light) []Cell {
-	cells[len(cells)-1].Light = l
-	return cells
-}
-
 // Fields returns fields from alternating names and values.
 func Fields(pairs ...string) []Field {
 	f := make([]Field, 0, len(pairs)/2)

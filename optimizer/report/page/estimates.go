@@ -32,10 +32,7 @@ func (e *Estimates) Picture() Picture {
 		about = append(about, r.Name+" "+r.Text)
 	}
 	if least(values) > most(values) {
-		p.Empty = "No data"
-		if e.Why != "" {
-			p.Empty += ": " + e.Why
-		}
+		p.Empty = emptyWords(e.Why)
 		return p
 	}
 	draw := func(z size) template.HTML {

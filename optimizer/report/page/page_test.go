@@ -23,7 +23,7 @@ func TestWrap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := Clean(rapid.String().Draw(t, "text"))
 		width := rapid.IntRange(4, 40).Draw(t, "width")
-		lines := wrap(text, width)
+		lines := Wrap(text, width)
 		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
 			t.Fatalf("%q became %q", text, lines)
 		}
@@ -38,7 +38,7 @@ func TestHostileText(t *testing.T) {
 		Answers: []Answer{{"Question", hostile, Warn}}, Tiles: []Tile{{hostile, hostile, hostile, Bad}},
 		Sections: []Section{{ID: "s", Title: hostile, Intro: hostile, Blocks: []Block{
 			{Caption: hostile, Fields: []Field{{Name: hostile, Value: hostile, Note: hostile}}}, {Notes: []string{hostile}}, {Verbatim: []string{hostile}},
-			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted), {{Text: "2", Sub: hostile}, {Text: "3"}}}}},
+			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{{{Text: hostile}, {Text: "1", Light: Muted}}, {{Text: "2", Sub: hostile}, {Text: "3"}}}}},
 		}}}}
 	for name, render := range map[string]func(*bytes.Buffer) error{
 		"text":     func(b *bytes.Buffer) error { return doc.Text(b) },

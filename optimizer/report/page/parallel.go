@@ -36,15 +36,15 @@ func (p *Parallel) Picture() Picture {
 	out := Picture{ID: p.ID, Title: p.Title}
 	var axes []Coordinate
 	for _, a := range p.Axes {
+		if a.One == nil {
+			a.One = Significant
+		}
 		if slices.ContainsFunc(a.Values, Known) {
 			axes = append(axes, a)
 		}
 	}
 	if len(axes) < 2 || len(p.Lines) == 0 {
-		out.Empty = "No data"
-		if p.Why != "" {
-			out.Empty += ": " + p.Why
-		}
+		out.Empty = emptyWords(p.Why)
 		return out
 	}
 	for _, l := range p.Lines {
@@ -58,20 +58,15 @@ func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
 	bottom := d.Height - parallelBottom
 	scales := make([]*Scale, len(axes))
 	for i, a := range axes {
-		one := a.One
-		if one == nil {
-			one = Significant
-		}
 		x := parallelSide + step*float64(i)
 		s := coordinateScale(a.Values)
 		s.From, s.To = bottom, parallelTop
 		scales[i] = s
 		d.F(`<line class="ruler" x1="%s" x2="%s" y1="%g" y2="%g"/>`, Px(x), Px(x), parallelTop, bottom)
-		room := step / runeWidth
-		d.F(`<text class="mid" x="%s" y="%g">%s</text>`, Px(x), parallelTop-18, Esc(shorten(a.Name, room*runeWidth)))
-		d.F(`<text class="mid unit" x="%s" y="%g">%s</text>`, Px(x), parallelTop-4, Esc(one(s.Max)))
+		d.F(`<text class="mid" x="%s" y="%g">%s</text>`, Px(x), parallelTop-18, Esc(shorten(a.Name, step)))
+		d.F(`<text class="mid unit" x="%s" y="%g">%s</text>`, Px(x), parallelTop-4, Esc(a.One(s.Max)))
 		if s.Min < s.Max {
-			d.F(`<text class="mid unit" x="%s" y="%g">%s</text>`, Px(x), bottom+16, Esc(one(s.Min)))
+			d.F(`<text class="mid unit" x="%s" y="%g">%s</text>`, Px(x), bottom+16, Esc(a.One(s.Min)))
 		}
 	}
 	for k, l := range p.Lines {
@@ -86,11 +81,7 @@ func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
 			at := Point{parallelSide + step*float64(i), scales[i].At(v)}
 			fmt.Fprintf(path, "%s%s %s", map[bool]string{true: "L", false: "M"}[open], Px(at.X), Px(at.Y))
 			open, end = true, at
-			one := a.One
-			if one == nil {
-				one = Significant
-			}
-			words = append(words, a.Name+": "+one(v))
+			words = append(words, a.Name+": "+a.One(v))
 		}
 		if path.Len() == 0 {
 			continue

@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -170,13 +171,7 @@ func newTimeScale(values []float64, n int, zero, tight bool) *Scale {
 	s.ticksEvery(step)
 	if tight {
 		s.Min, s.Max = lo, hi
-		var inside []float64
-		for _, t := range s.Ticks {
-			if t >= lo-1e-9 && t <= hi+1e-9 {
-				inside = append(inside, t)
-			}
-		}
-		s.Ticks = inside
+		s.Ticks = slices.DeleteFunc(s.Ticks, func(t float64) bool { return t < lo-1e-9 || t > hi+1e-9 })
 	}
 	s.Label = func(v float64) string {
 		if v /= unit; v == math.Trunc(v) {

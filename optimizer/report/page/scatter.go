@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -72,17 +73,10 @@ func (s *Scatter) Picture() Picture {
 	p := Picture{ID: s.ID, Title: s.Title, Keys: s.Keys}
 	marks := s.known()
 	if len(marks) == 0 {
-		p.Empty, p.Keys = "No data", nil
-		if s.Why != "" {
-			p.Empty += ": " + s.Why
-		}
+		p.Empty, p.Keys = emptyWords(s.Why), nil
 		return p
 	}
-	about := s.About
-	if about == "" {
-		about = Plural(len(marks), "point")
-	}
-	p = p.Draw(about, func(drawing *Drawing) {
+	p = p.Draw(cmp.Or(s.About, Plural(len(marks), "point")), func(drawing *Drawing) {
 		x, y, xName, yName := s.axes(marks, 7, 5)
 		drawing.Fit(x, y)
 		d := plane{drawing, x, y}
@@ -207,12 +201,7 @@ func (d plane) whiskers(m Mark) {
 	d.F(`<path class="whisker"%s d="M%s %sH%sM%s %sV%s"/>`, pale, end(d.x, w.XLo), Px(at.Y), end(d.x, w.XHi), Px(at.X), end(d.y, w.YLo), end(d.y, w.YHi))
 }
 
-func (m Mark) radius() float64 {
-	if m.Radius > 0 {
-		return m.Radius
-	}
-	return 5
-}
+func (m Mark) radius() float64 { return cmp.Or(m.Radius, 5) }
 
 // axes returns the scales for the marks, with about nx and ny ticks, and the axis titles.
 func (s *Scatter) axes(marks []Mark, nx, ny int) (x, y *Scale, xName, yName string) {
@@ -304,10 +293,7 @@ func (b *Bars) Picture() Picture {
 		most = math.Max(most, r.length())
 	}
 	if most == 0 {
-		p.Empty, p.Keys = "No data", nil
-		if b.Why != "" {
-			p.Empty += ": " + b.Why
-		}
+		p.Empty, p.Keys = emptyWords(b.Why), nil
 		return p
 	}
 	z := size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}

@@ -177,7 +177,7 @@ func (d *Drawing) momentHandle(m Moment, x *Scale) {
 // logarithmic axis, interrupts the line. Short series of separate measurements get dots.
 func (d *Drawing) lineOf(s Series, x, y *Scale) {
 	path, open := &strings.Builder{}, false
-	var first, last, before Point
+	var first, last Point
 	area := &strings.Builder{}
 	closeArea := func() {
 		if s.Area && open {
@@ -196,7 +196,7 @@ func (d *Drawing) lineOf(s Series, x, y *Scale) {
 			case !open:
 				fmt.Fprintf(b, "M%s %s", px1, py1)
 			case s.Step:
-				fmt.Fprintf(b, "L%s %sL%s %s", px1, Px(y.At(before.Y)), px1, py1)
+				fmt.Fprintf(b, "L%s %sL%s %s", px1, Px(y.At(last.Y)), px1, py1)
 			default:
 				fmt.Fprintf(b, "L%s %s", px1, py1)
 			}
@@ -204,7 +204,7 @@ func (d *Drawing) lineOf(s Series, x, y *Scale) {
 		if !open {
 			first = p
 		}
-		open, last, before = true, p, p
+		open, last = true, p
 	}
 	closeArea()
 	if s.Area {

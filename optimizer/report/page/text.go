@@ -143,17 +143,13 @@ func (t *terminal) block(bl Block) error {
 // hang writes a head followed by wrapped text, with continuation lines indented to the width of the head.
 func (t *terminal) hang(head, text string) {
 	indent := twwidth.Width(head)
-	for i, line := range wrap(text, max(t.width-indent, 1)) {
+	for i, line := range Wrap(text, t.width-indent) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
 		}
 		t.WriteString(strings.TrimRight(head+line, " ") + "\n")
 	}
 }
-
-// Wrap breaks a text into lines of at most width columns between words; a word is broken only if it is wider than
-// width.
-func Wrap(text string, width int) []string { return wrap(text, max(width, 1)) }
 
 // units are not separated from the number before them.
 var units = []string{"%", "s", "m", "h", "d", "KiB", "MiB", "GiB", "TiB"}
@@ -182,9 +178,10 @@ func endsIn(text string, class func(rune) bool) bool {
 	return text != "" && class(rune(text[len(text)-1]))
 }
 
-// wrap breaks a text into lines of at most width columns, within a word only if necessary: then after its last "_", "-" or
+// Wrap breaks a text into lines of at most width columns, within a word only if necessary: then after its last "_", "-" or
 // "/", unless that leaves less than half of the line.
-func wrap(text string, width int) []string {
+func Wrap(text string, width int) []string {
+	width = max(width, 1)
 	var lines []string
 	line := ""
 	for _, word := range unbroken(text) {
@@ -245,7 +242,7 @@ func textTable(w io.Writer, g *Table, width int) error {
 	widths := fit(cells, width-2-columnGap*(len(head)-1))
 	for _, line := range cells {
 		for i := range line {
-			line[i] = strings.Join(wrap(line[i], widths[i]), "\n")
+			line[i] = strings.Join(Wrap(line[i], widths[i]), "\n")
 		}
 	}
 	return layOut(&trimmed{w: w}, g.Columns, cells, tw.Behavior{TrimSpace: tw.Off})
@@ -286,7 +283,11 @@ func fit(cells [][]string, total int) []int {
 			}
 		}
 	}
-	for sum(widths) > total {
+	excess := -total
+	for _, w := range widths {
+		excess += w
+	}
+	for ; excess > 0; excess-- {
 		widest := -1
 		for i, w := range widths {
 			if w > least[i] && (widest < 0 || w > widths[widest]) {
@@ -303,14 +304,6 @@ func fit(cells [][]string, total int) []int {
 		widths[i] = max(widths[i], 1)
 	}
 	return widths
-}
-
-func sum(v []int) int {
-	s := 0
-	for _, x := range v {
-		s += x
-	}
-	return s
 }
 
 // trimmed is a writer that removes trailing spaces from every line.

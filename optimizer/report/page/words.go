@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"trainopt/internal/wording"
@@ -77,6 +78,14 @@ func Duration(s float64) string {
 		return NoData
 	}
 	return strings.ReplaceAll(wording.Duration(s), " ", Blank)
+}
+
+// Clock formats a local time of day, with the date and without seconds if it is of another day than reference.
+func Clock(t, reference time.Time) string {
+	if t = t.Local(); t.Format(time.DateOnly) != reference.Local().Format(time.DateOnly) {
+		return t.Format("2006-01-02 15:04")
+	}
+	return t.Format(time.TimeOnly)
 }
 
 // USD formats money: with cents from one dollar up, with three significant digits and no trailing zeros below.
@@ -156,6 +165,14 @@ func Plural(n int, word string) string {
 		word += "s"
 	}
 	return Thousands(float64(n)) + " " + word
+}
+
+// Letter returns A, B, … Z, AA, AB, … for 0, 1, …
+func Letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return Letter(i/26-1) + Letter(i%26)
 }
 
 // Clean makes text from scripts and logs safe to print on any terminal on a single line: control characters (escape

@@ -56,6 +56,12 @@ func TestWords(t *testing.T) {
 		"right to left":     {Clean("a\u202eb"), "ab"},
 		"lines":             {Clean(" a\n\tb  c "), "a b c"},
 		"not UTF-8":         {Clean("a\xffb"), "a·b"},
+		"first letter":      {Letter(0), "A"},
+		"last letter":       {Letter(25), "Z"},
+		"27th letter":       {Letter(26), "AA"},
+		"28th letter":       {Letter(27), "AB"},
+		"52nd letter":       {Letter(51), "AZ"},
+		"53rd letter":       {Letter(52), "BA"},
 	}
 	for name, c := range cases {
 		if got := PlainBlanks(c[0]); got != c[1] {

@@ -24,7 +24,7 @@ import (
 // immediately after arrivals and completions, and otherwise every 6 minutes, since only restart factors have changed
 // then (the paper: every 60 s, as newSiaExploring does while jobs may grow); S is the same for all models; and a job
 // may be moved while it restarts. Rates take the place of goodput; they are goodput if the throughput table contains
-// it, as that of workload.LoadSiaProfiles does. Under load, jobs that scale badly may wait for a very long time.
+// it, as that of Sia's profiles in package workload does. Under load, jobs that scale badly may wait for a very long time.
 //
 // It uses rates by number of devices, not the length of jobs.
 type sia struct {

@@ -156,7 +156,7 @@ func (o *options) run() error {
 	if o.export != "" {
 		return cli.Infeasiblef("%s; nothing is exported", answer.Nearest)
 	}
-	if err := o.Write(o.format.File, "prediction", func(w io.Writer) error { return predict.Render(w, answer, o.format.Name) }); err != nil {
+	if err := o.Write(o.format.File, "prediction", func(w io.Writer) error { return answer.Render(w, o.format.Name) }); err != nil {
 		return err
 	}
 	if !answer.Feasible {

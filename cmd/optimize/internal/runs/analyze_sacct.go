@@ -85,17 +85,13 @@ func (o *analyzeOptions) batchJobs(vals *cli.Values, args []string) error {
 		return cli.Usagef("analyze --sacct %s: none of %s could be read, first: %s", o.sacct, page.Plural(options.Bad, "line"), cli.OneLine(options.FirstBad[0]))
 	}
 	if len(report.Groups) == 0 {
-		return cli.Usagef("analyze --sacct %s: no jobs%s; ask sacct for another period or user", o.sacct, after(" of user ", options.User))
+		user := ""
+		if options.User != "" {
+			user = " of user " + options.User
+		}
+		return cli.Usagef("analyze --sacct %s: no jobs%s; ask sacct for another period or user", o.sacct, user)
 	}
 	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return report.Render(w, o.format.Name) })
-}
-
-// after returns a text with a prefix, "" for an empty text.
-func after(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }
 
 // accounting opens the accounting named by --sacct.

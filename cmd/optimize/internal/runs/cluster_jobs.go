@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,14 +101,7 @@ func down(byType map[string]int) string {
 }
 
 func newJobDocument(j cluster.Job, spec *cluster.Spec, now time.Time) jobDocument {
-	d := jobDocument{Job: j, User: spec.User, Weight: spec.Weight, Wait: j.WaitS}
-	if j.State == cluster.Waiting {
-		from := j.Submitted
-		if j.Counted > 0 {
-			from = time.Unix(0, int64(j.Counted*1e9))
-		}
-		d.Wait += max(0, now.Sub(from).Seconds())
-	}
+	d := jobDocument{Job: j, User: spec.User, Weight: spec.Weight, Wait: j.Waited(now)}
 	if limit := spec.Config.SLA.TimeMax; limit > 0 {
 		at := j.Submitted.Add(limit)
 		d.Deadline = &at
@@ -184,10 +176,8 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 // table formats jobs as a table.
 func table(jobs []jobDocument, now time.Time) (string, error) {
 	var b strings.Builder
-	t := tablewriter.NewTable(&b, tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone}}),
-		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAlignment(tw.AlignLeft),
+	t := newTable(&b, []string{"job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost"}, tablewriter.WithRowAlignment(tw.AlignLeft),
 		tablewriter.WithTrimSpace(tw.Off), tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}))
-	t.Header("job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost")
 	for i := range jobs {
 		j := &jobs[i]
 		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j)); err != nil {
@@ -197,32 +187,19 @@ func table(jobs []jobDocument, now time.Time) (string, error) {
 	if err := t.Render(); err != nil {
 		return "", err
 	}
-	lines := strings.Split(b.String(), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n"), nil
+	return strings.Join(trimmedLines(b.String()), "\n"), nil
 }
 
 const unknown = "–"
 
 func state(j *jobDocument) string {
 	if j.State.Ended() && j.Reason != "" {
-		return string(j.State) + ": " + abbreviate(j.Reason)
+		return string(j.State) + ": " + clip(j.Reason, 40)
 	}
 	if j.State == cluster.Running && j.Keeps != nil && !*j.Keeps {
 		return "running, not preemptible"
 	}
 	return string(j.State)
-}
-
-// abbreviate cuts a reason to a width that a table can show.
-func abbreviate(text string) string {
-	const most = 40
-	if r := []rune(text); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return text
 }
 
 func devices(j *jobDocument) string {
@@ -245,13 +222,9 @@ func progress(j *jobDocument) string {
 // rate returns the measured rates by device type, that of the present devices first.
 func rate(j *jobDocument) string {
 	rates := slices.Clone(j.Rates)
-	here := func(r cluster.Rate) int {
-		if r.Device == j.Device && r.GPUs == len(j.Where) {
-			return 0
-		}
-		return 1
+	if i := slices.IndexFunc(rates, func(r cluster.Rate) bool { return r.Device == j.Device && r.GPUs == len(j.Where) }); i > 0 {
+		rates = slices.Insert(slices.Delete(rates, i, i+1), 0, rates[i])
 	}
-	slices.SortStableFunc(rates, func(a, b cluster.Rate) int { return cmp.Compare(here(a), here(b)) })
 	var parts []string
 	for _, p := range j.Pairs {
 		if p.With == j.Beside && p.Device == j.Device && p.GPUs == len(j.Where) {
@@ -274,7 +247,7 @@ func rate(j *jobDocument) string {
 func finish(j *jobDocument, now time.Time) string {
 	switch {
 	case j.State.Ended() && !j.Job.Ended.IsZero():
-		return clock(j.Job.Ended, now)
+		return page.Clock(j.Job.Ended, now)
 	case j.Start != nil:
 		return "starts " + interval(j.Start, now)
 	case j.Finish == nil:
@@ -284,23 +257,14 @@ func finish(j *jobDocument, now time.Time) string {
 }
 
 func interval(at *[3]time.Time, now time.Time) string {
-	return fmt.Sprintf("%s (%s–%s)", clock(at[1], now), clock(at[0], now), clock(at[2], now))
-}
-
-// clock formats a time, with the date if it is of another day.
-func clock(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format("2006-01-02 15:04")
+	return fmt.Sprintf("%s (%s–%s)", page.Clock(at[1], now), page.Clock(at[0], now), page.Clock(at[2], now))
 }
 
 func deadline(j *jobDocument, now time.Time) string {
 	if j.Deadline == nil {
 		return unknown
 	}
-	text := clock(*j.Deadline, now)
+	text := page.Clock(*j.Deadline, now)
 	if j.Chance != nil && !j.State.Ended() {
 		return fmt.Sprintf("%s (%s)", text, chanceText(*j.Chance))
 	}

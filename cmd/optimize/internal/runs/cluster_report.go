@@ -63,18 +63,13 @@ func (o *clusterReportOptions) run(args []string) error {
 	if len(args) > 0 {
 		dir = args[0]
 	}
-	events, torn, err := cluster.ReadEvents(dir, 0)
+	day, err := readDay(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Usage(err)
 	}
 	if err != nil {
 		return err
 	}
-	day, err := replay.NewDay(events)
-	if err != nil {
-		return err
-	}
-	day.Torn = torn
 	var audit *replay.Audit
 	_, interrupt, err := o.Work("simulating", func(ctx context.Context, progress func(done, total int)) (err error) {
 		audit, err = day.Audit(ctx, replay.Options{Policies: o.policies, Draws: o.draws, Seed: uint64(o.seed), Progress: progress})
@@ -87,4 +82,17 @@ func (o *clusterReportOptions) run(args []string) error {
 		return err
 	}
 	return o.Write(o.format.File, "audit", func(w io.Writer) error { return audit.Render(w, o.format.Name) })
+}
+
+// readDay reads the events of the cluster of a state directory.
+func readDay(dir string) (*replay.Day, error) {
+	events, torn, err := cluster.ReadEvents(dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	day, err := replay.NewDay(events)
+	if err == nil {
+		day.Torn = torn
+	}
+	return day, err
 }

@@ -1,10 +1,10 @@
 package runs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"os/user"
 	"strings"
 	"time"
 	"unicode"
@@ -129,7 +129,7 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 		return cluster.Spec{}, err
 	}
 	cfg.Name = run.NameOf(cfg.Train, argv)
-	s := cluster.Spec{Distributed: inspect.ReadCommand(argv, cfg.Dir).Distributed(), Submitted: time.Now().UTC(), User: o.userName(), Weight: o.weight, Config: cfg}
+	s := cluster.Spec{Distributed: inspect.ReadCommand(argv, cfg.Dir).Distributed(), Submitted: time.Now().UTC(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
 	text, flag := cfg.GPUs, "--gpus"
 	if (text == "" || text == "0") && cfg.CPUs != "" {
 		text, flag, s.CPUs = cfg.CPUs, "--cpus", true
@@ -145,16 +145,6 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 		s.Min, s.Max = max(1, r.Min), r.Max
 	}
 	return s, nil
-}
-
-func (o *submitOptions) userName() string {
-	if o.user != "" {
-		return o.user
-	}
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return o.Getenv("USER")
 }
 
 // await waits for the end of a job.

@@ -83,12 +83,12 @@ func runsTable(entries []journal.Entry, columns int) (string, error) {
 }
 
 func drawRuns(entries []journal.Entry, t abbreviation) (text string, width int, err error) {
-	header := []any{"run", "state", "SLA", "progress", "time", "cost", "allocation"}
+	header := []string{"run", "state", "SLA", "progress", "time", "cost", "allocation"}
 	if t >= noShape {
 		header = header[:6]
 	}
 	var b strings.Builder
-	table := newTable(&b, header...)
+	table := newTable(&b, header, tablewriter.WithRowAutoWrap(tw.WrapNone))
 	for _, en := range entries {
 		if err := table.Append(runRow(en, t)[:len(header)]); err != nil {
 			return "", 0, err
@@ -97,19 +97,28 @@ func drawRuns(entries []journal.Entry, t abbreviation) (text string, width int, 
 	if err := table.Render(); err != nil {
 		return "", 0, err
 	}
-	lines := strings.Split(page.PlainBlanks(b.String()), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimRight(line, " ")
-		width = max(width, utf8.RuneCountInString(lines[i]))
+	lines := trimmedLines(page.PlainBlanks(b.String()))
+	for _, line := range lines {
+		width = max(width, utf8.RuneCountInString(line))
 	}
 	return strings.Join(lines, "\n"), width, nil
 }
 
-func newTable(w io.Writer, header ...any) *tablewriter.Table {
-	t := tablewriter.NewTable(w, tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone}}),
-		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAutoWrap(tw.WrapNone))
-	t.Header(header...)
+// newTable returns a table without lines.
+func newTable(w io.Writer, header []string, options ...tablewriter.Option) *tablewriter.Table {
+	t := tablewriter.NewTable(w, append([]tablewriter.Option{tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone}}),
+		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft)}, options...)...)
+	t.Header(header)
 	return t
+}
+
+// trimmedLines returns the lines of a table without the blanks at their ends.
+func trimmedLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return lines
 }
 
 // verdictText abbreviates the verdicts by level: "✗ deadline  ✓ budget", "✓ 1 ✗ deadline", or "✗ 1 ✓ 1".

@@ -200,36 +200,21 @@ func (v *screen) rows() []screenRow {
 	if s.Script != "" {
 		run += "  " + cli.OneLine(s.Script)
 	}
-	rows := []screenRow{{label: "run", text: run}, {label: firstWord(s.Phase), text: v.bar()}}
+	phase, _, _ := strings.Cut(s.Phase, " ")
+	rows := []screenRow{{label: "run", text: run}, {label: phase, text: v.bar()}}
 	rows = append(rows, screenRow{"time", marked(sla.Time, timePart(s)), ""}, screenRow{"cost", marked(sla.Cost, costPart(s)), ""})
 	rows[2].colour, rows[3].colour = colour[sla.Time], colour[sla.Cost]
-	rows = append(rows, screenRow{label: "use", text: s.Resources() + "; " + usePart(s)})
-	if rate := ratePart(s); rate != "" {
-		rows = append(rows, screenRow{label: "rate", text: rate})
-	}
-	if len(other) > 0 {
-		rows = append(rows, screenRow{label: "SLA", text: lightsPart(other)})
-	}
-	if risk := riskPart(s); risk != "" {
-		rows = append(rows, screenRow{label: "at risk", text: risk})
-	}
-	if s.Log != "" {
-		rows = append(rows, screenRow{label: "log", text: cli.OneLine(s.Log)})
-	}
-	if s.LastAction != "" {
-		rows = append(rows, screenRow{label: "last", text: cli.OneLine(s.LastAction)})
+	for _, r := range []screenRow{{label: "use", text: s.Resources() + "; " + usePart(s)}, {label: "rate", text: ratePart(s)}, {label: "SLA", text: lightsPart(other)},
+		{label: "at risk", text: riskPart(s)}, {label: "log", text: cli.OneLine(s.Log)}, {label: "last", text: cli.OneLine(s.LastAction)}} {
+		if r.text != "" {
+			rows = append(rows, r)
+		}
 	}
 	keys := "Ctrl-C stops; output: optimize logs -f " + s.RunID
 	if v.pressed != nil {
 		keys = map[bool]string{false: "o shows the output of the job, Ctrl-C stops", true: "o hides the output of the job, Ctrl-C stops"}[v.output.on]
 	}
 	return append(rows, screenRow{label: "keys", text: keys, colour: dim})
-}
-
-// firstWord returns the first word of a phase, which is its label.
-func firstWord(phase string) string {
-	word, _, _ := strings.Cut(phase, " ")
-	return word
 }
 
 func (v *screen) bar() string {

@@ -19,7 +19,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/analysis"
-	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/page"
@@ -214,15 +213,10 @@ const auditDraws = 10
 // auditCluster returns the audit of the cluster of the state directory as a document.
 func auditCluster(e *cli.Env) func(context.Context) (page.Document, error) {
 	return func(ctx context.Context) (page.Document, error) {
-		events, torn, err := cluster.ReadEvents(e.State(), 0)
+		day, err := readDay(e.State())
 		if err != nil {
 			return page.Document{}, err
 		}
-		day, err := replay.NewDay(events)
-		if err != nil {
-			return page.Document{}, err
-		}
-		day.Torn = torn
 		audit, err := day.Audit(ctx, replay.Options{Draws: auditDraws})
 		if err != nil {
 			return page.Document{}, err

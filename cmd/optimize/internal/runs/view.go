@@ -191,11 +191,7 @@ func (v *lines) reportWidth() int {
 
 // Numbers are formatted as in reports, with a no-break space before the unit until they are printed
 // ([page.PlainBlanks]).
-func money(v float64) string { return page.USD(v) }
-
-func seconds(v float64) string {
-	return strings.ReplaceAll(page.Duration(v), " ", page.Blank)
-}
+var money, seconds = page.USD, page.Duration
 
 // elapsed formats a running time in whole seconds.
 func elapsed(d time.Duration) string {
@@ -242,11 +238,7 @@ func deadlineWords(s run.Status) string {
 // clockAt returns the local time of day at a number of seconds after the start of the run, with the date if it is not
 // today.
 func clockAt(s run.Status, at float64) string {
-	when := s.Now.Add(time.Duration((at - s.Elapsed.Seconds()) * float64(time.Second)))
-	if when.YearDay() != s.Now.YearDay() || when.Year() != s.Now.Year() {
-		return when.Format("2006-01-02 15:04")
-	}
-	return when.Format("15:04:05")
+	return page.Clock(s.Now.Add(time.Duration((at-s.Elapsed.Seconds())*float64(time.Second))), s.Now)
 }
 
 // statusParts returns the parts of a status line, most important first.

@@ -127,7 +127,9 @@ func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSourc
 			if c.Devices, note, err = o.devices(c, text); err != nil {
 				return err
 			}
-			if err := validate(c, o.policies[0]); err != nil {
+			checked := c
+			checked.Policy = o.policies[0]
+			if err := checked.Validate(); err != nil {
 				return err
 			}
 			name := load.Name
@@ -145,11 +147,6 @@ func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSourc
 		s.Title += ", as Gavel's code does"
 	}
 	return nil
-}
-
-func validate(c cluster.Config, policy string) error {
-	c.Policy = policy
-	return c.Validate()
 }
 
 // loads returns one scenario per load, without the cluster: a trace, arrival rates, or numbers of jobs present at the

@@ -207,11 +207,7 @@ func (o *compareSpotOptions) prepare() (*spot.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	traces := ""
-	if o.traces != nil {
-		traces = "--trace"
-	}
-	rules := append(o.rules(traces), cli.Rule{If: traces == "", Flags: "together", Requires: "--trace"})
+	rules := append(o.rules(o.traces), cli.Rule{If: o.traces == nil, Flags: "together", Requires: "--trace"})
 	if err := errors.Join(o.Check(rules...), wantProcesses(o.Options, o.processes), o.Want("starts", o.starts >= 1 && o.starts <= maxSeeds, fmt.Sprintf("1 to %d", maxSeeds))); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 package simulate
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -277,22 +277,15 @@ func writable(flag, path string) error {
 }
 
 // curveFormats maps file extensions to the writers of learning curves.
-var curveFormats = map[string]func(r *pretrain.Result, b *bytes.Buffer) error{
-	".csv":  func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteCSV(b) },
-	".html": func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteHTML(b) },
-	".htm":  func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteHTML(b) },
+var curveFormats = map[string]func(*pretrain.Result, io.Writer) error{
+	".csv": (*pretrain.Result).WriteCSV, ".html": (*pretrain.Result).WriteHTML, ".htm": (*pretrain.Result).WriteHTML,
 }
 
 // write writes agent, checkpoint and curves and prints a summary. A failure of one does not prevent the others.
 func (o *pretrainOptions) write(files *pretrain.Files, r *pretrain.Result) error {
 	errs := []error{files.Save(r.Data, r.Present)}
 	for _, curve := range o.curves {
-		var b bytes.Buffer
-		if err := curveFormats[strings.ToLower(filepath.Ext(curve))](r, &b); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		errs = append(errs, regular.WriteFile(o.Path(curve), 0o644, b.Bytes()))
+		errs = append(errs, o.Write(curve, "learning curve", func(w io.Writer) error { return curveFormats[strings.ToLower(filepath.Ext(curve))](r, w) }))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

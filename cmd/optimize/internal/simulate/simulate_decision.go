@@ -62,31 +62,19 @@ func (o *simulateDecisionOptions) run() error {
 	if err := o.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	o.Clock, o.CPU = o.Options.Clock.Monotonic, processorTime
+	o.Clock, o.CPU = o.Options.Clock.Monotonic, func() time.Duration { u := usage(); return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
 	r, err := o.DecisionConfig.Measure()
 	if err != nil {
 		return err
 	}
-	if peak := peakBytes(); peak > 0 {
-		r.PeakGiB = cluster.Number(float64(peak) / (1 << 30))
+	if peak := usage().Maxrss; peak > 0 {
+		r.PeakGiB = cluster.Number(float64(peak) / (1 << 20))
 	}
 	return o.Write(o.format.File, "decision", func(w io.Writer) error { return r.Write(w, o.format.Name) })
 }
 
-// processorTime returns the processor time of this process; 0 if it is unknown.
-func processorTime() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// peakBytes returns the largest resident memory of this process so far; 0 if it is unknown.
-func peakBytes() int64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return u.Maxrss * 1024
+// usage returns the processor time and the largest resident memory, in KiB, of this process so far; zero if they are unknown.
+func usage() (u unix.Rusage) {
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u
 }

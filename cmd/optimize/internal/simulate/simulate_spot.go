@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cost"
 	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
@@ -61,12 +60,12 @@ func (f *spotFlags) add(o cli.Options) {
 	fs.StringVar(&f.instance, "instance", defaultSpotInstance, "use both prices of a `CLOUD:TYPE` of the catalogue, see optimize prices")
 }
 
-// rules returns the flags that cannot be combined. traces is the flag for measured capacity, if set.
-func (f *spotFlags) rules(traces string) []cli.Rule {
+// rules returns the flags that cannot be combined; traces are the files of measured capacity.
+func (f *spotFlags) rules(traces []string) []cli.Rule {
 	const both = "spot-usd-hour on-demand-usd-hour"
 	given := f.Changed(strings.Fields(both)...)
 	return []cli.Rule{
-		{If: traces != "", Flags: "availability zone-count tick", Conflict: traces},
+		{If: traces != nil, Flags: "availability zone-count tick", Conflict: "--trace"},
 		{If: given, Flags: "instance", Conflict: "--spot-usd-hour and --on-demand-usd-hour"},
 		{If: !f.Changed("spot-usd-hour"), Flags: "on-demand-usd-hour", Requires: "--spot-usd-hour"},
 		{If: !f.Changed("on-demand-usd-hour"), Flags: "spot-usd-hour", Requires: "--on-demand-usd-hour"},
@@ -100,7 +99,8 @@ func (f *spotFlags) job() (j capacity.Job, prices, dated string, warnings []stri
 		return j, "", "", nil, fmt.Errorf("--instance: %w", err)
 	}
 	if !(offer.Spot > 0 && offer.OnDemand > 0) {
-		return j, "", "", nil, fmt.Errorf("--instance %s: the catalogue has no price %s: give --spot-usd-hour and --on-demand-usd-hour", f.instance, lacking(offer))
+		lacking := map[bool]string{true: "on demand", false: "on spot capacity"}[offer.Spot > 0]
+		return j, "", "", nil, fmt.Errorf("--instance %s: the catalogue has no price %s: give --spot-usd-hour and --on-demand-usd-hour", f.instance, lacking)
 	}
 	j.SpotUSDHour, j.OnDemandUSDHour = float64(offer.Spot), float64(offer.OnDemand)
 	prices = fmt.Sprintf("%s:%s: %.4g USD/h on spot capacity (of %s), %.4g on demand (of %s)", offer.Cloud, offer.Type, float64(offer.Spot), offer.SpotDated, float64(offer.OnDemand), offer.Dated)
@@ -152,13 +152,6 @@ func (f *spotFlags) price(m *spot.Market, j capacity.Job) (string, error) {
 		parts = append(parts, z.Name+" "+text)
 	}
 	return "spot prices of the zones, USD/h: " + strings.Join(parts, ", "), nil
-}
-
-func lacking(o cost.Offer) string {
-	if o.Spot > 0 {
-		return "on demand"
-	}
-	return "on spot capacity"
 }
 
 // drawn parses --availability and validates --tick and --zone-count.
@@ -274,8 +267,8 @@ func listSpotPolicies() (out experiment.List) {
 // market sets the capacity given by the flags and the tick at which the job starts.
 func (o *simulateSpotOptions) market(r *spot.Report) error {
 	start := o.start.Seconds()
+	var err error
 	if o.traces == nil {
-		var err error
 		if r.Market, r.Drawn, r.Capacity, err = o.draw(start, o.deadline.Seconds(), o.seed); err != nil {
 			return err
 		}
@@ -283,17 +276,13 @@ func (o *simulateSpotOptions) market(r *spot.Report) error {
 		return nil
 	}
 	var zones []capacity.Trace
+	var names []string
 	for _, path := range o.traces {
 		t, err := capacity.Load(o.Path(path))
 		if err != nil {
 			return fmt.Errorf("--trace %s: %w", path, err)
 		}
-		zones = append(zones, t...)
-	}
-	var err error
-	names := make([]string, len(o.traces))
-	for i, path := range o.traces {
-		names[i] = filepath.Base(path)
+		zones, names = append(zones, t...), append(names, filepath.Base(path))
 	}
 	if r.Market, err = spot.NewMarket(strings.Join(names, ", "), zones...); err != nil {
 		return fmt.Errorf("--trace %s: %w", strings.Join(o.traces, ","), err)
@@ -327,11 +316,7 @@ func (o *simulateSpotOptions) prepare() (*spot.Report, spot.Method, error) {
 	if o.deadline == 0 {
 		return nil, method, errors.New("--deadline 0: want a duration above 0")
 	}
-	traces := ""
-	if o.traces != nil {
-		traces = "--trace"
-	}
-	if err := o.Check(o.rules(traces)...); err != nil {
+	if err := o.Check(o.rules(o.traces)...); err != nil {
 		return nil, method, err
 	}
 	r := &spot.Report{Policy: method.Name, Seed: o.seed}
