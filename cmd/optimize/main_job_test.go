@@ -548,7 +548,7 @@ func TestPrecedence(t *testing.T) {
 	w := newWorld(t)
 	w.write("ok.py", "print('hello')\n")
 	file := w.write("c.yaml", "sla:\n  cost_max: 1\n  time_max: 100\n  throughput_min: 7\n")
-	w.environ = append(w.environ, "OPTIMIZE_SLA_COST_MAX=2", "OPTIMIZE_SLA_TIME_MAX=200")
+	w.environ = append(w.environ, "OPTIMIZE_SLA_COST_MAX=2", "OPTIMIZE_SLA_TIME_MAX=200", "OPTIMIZE_OBSERVE=off", "OPTIMIZE_OBSERVE_DIR=/tmp")
 	_, rec, _ := w.record("--train", "ok.py", "--config", file, "--budget", "3", "--dry-run")
 	if rec.SLA.CostMaxUSD != 3 || rec.SLA.TimeMax != 200*time.Second || rec.SLA.ThroughputMin != 7 {
 		t.Errorf("budget %v, deadline %v, throughput %v: want 3 (flag), 200 (environment), 7 (file)", rec.SLA.CostMaxUSD, rec.SLA.TimeMax, rec.SLA.ThroughputMin)

@@ -135,6 +135,12 @@ func TestStdoutBars(t *testing.T) {
 			"      7   12   3\n      2           nan       0.6000  0.0563\n", []string{"epoch=1 train_loss=0.6868 test_accuracy=0.565", "epoch=2 test_accuracy=0.6"}},
 		"table from zero": {"epoch     train_loss  valid_loss  time    \n0         0.9         0.8         00:01     \n1         0.7         0.6         00:01     \n",
 			[]string{"epoch=1 train_loss=0.9 test_loss=0.8", "epoch=2 train_loss=0.7 test_loss=0.6"}},
+		"scikit-learn's table": {"      Iter       Train Loss      OOB Improve   Remaining Time \n         1           1.2613           0.0800            1.90s\n        10           0.8012           0.0300            1.05m\n       100           0.3012          -0.0001            0.00s\n",
+			[]string{"step=1 train_loss=1.2613", "step=10 train_loss=0.8012", "step=100 train_loss=0.3012"}},
+		"scikit-learn's trees": {"[1/100] 1 tree, 31 leaves, max depth = 8, in 0.043s\n[2/100] 3 trees, 93 leaves (31 on avg), max depth = 8, train loss: 0.5, in 0.043s\n",
+			[]string{"step=1 total_steps=100", "step=2 total_steps=100"}},
+		"joblib": {"[Parallel(n_jobs=2)]: Using backend ThreadingBackend with 2 concurrent workers.\n[Parallel(n_jobs=2)]: Done  46 tasks      | elapsed:    0.9s\n[Parallel(n_jobs=2)]: Done 100 out of 100 | elapsed:    1.8s finished\n",
+			[]string{"step=46", "step=100"}},
 		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})

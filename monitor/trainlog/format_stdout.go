@@ -86,11 +86,11 @@ func (p *progressParser) read(text []byte, r *Row) bool {
 		return false
 	}
 	var line lineText
-	if p.toks, line = tokenize(text, p.toks[:0], &p.words); argumentList(p.toks, line) {
-		return false
-	}
-	if p.libraryLine(text, r) {
+	if p.toks, line = tokenize(text, p.toks[:0], &p.words); p.libraryLine(text, r) {
 		return r.known()
+	}
+	if argumentList(p.toks, line) {
+		return false
 	}
 	return p.fill(text, line, r)
 }

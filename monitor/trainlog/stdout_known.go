@@ -11,7 +11,32 @@ import (
 
 // libraryLine parses a line in one of these notations and reports whether it has one.
 func (p *progressParser) libraryLine(text []byte, r *Row) bool {
-	return len(p.toks) > 0 && (p.boosting(text, r) || p.ultralyticsRow(r) || p.lightningEnd(text, r) || p.rlTable(text, r))
+	return len(p.toks) > 0 && (p.boosting(text, r) || p.ultralyticsRow(r) || p.lightningEnd(text, r) || p.rlTable(text, r) || scikitLearn(text, r))
+}
+
+// tasks matches joblib's count of the tasks done, such as trees: "[Parallel(n_jobs=2)]: Done  49 tasks | elapsed: 1.2s", "…:
+// Done 10 out of 20 | …". Their number is that of one of several calls, so that it is no total. trees matches an iteration of
+// scikit-learn's gradient boosting on histograms: "[1/100] 1 tree, 31 leaves, max depth = 8, in 0.01s".
+var (
+	tasks = regexp.MustCompile(`^\[Parallel\(.*\)\]: Done +(\d{1,9})\b`)
+	trees = regexp.MustCompile(`^\[(\d{1,9})/(\d{1,9})\] \d+ trees?, `)
+)
+
+// scikitLearn parses a line that matches tasks or trees.
+func scikitLearn(text []byte, r *Row) bool {
+	if text[0] != '[' {
+		return false
+	}
+	m := tasks.FindSubmatch(text)
+	if m == nil {
+		m = trees.FindSubmatch(text)
+	}
+	for i, column := range []Column{Step, TotalSteps} {
+		if 1+i < len(m) {
+			setPositive(r, column, float64(digitsOf(m[1+i])))
+		}
+	}
+	return m != nil
 }
 
 // argumentList reports whether a line prints the settings of a program: "Namespace(epochs=12, …)", "{'device': 'cpu',
@@ -136,18 +161,21 @@ func (p *progressParser) ultralyticsRow(r *Row) bool {
 // wide separates the columns of a table that is aligned by blanks.
 var wide = regexp.MustCompile(`\s{2,}|\t`)
 
+// duration matches a time with its unit.
+var duration = regexp.MustCompile(`^[\d.]+[smh]$`)
+
 // tableRow parses a table that is aligned by blanks, with a header that begins with the count of its rows: "epoch" of
-// skorch and fastai; "E  #" of spaCy, the numbers of complete epochs and of steps. It reports whether a line is such a
-// header, or a row: a number in every column, or a time.
+// skorch and fastai; "Iter" of scikit-learn; "E  #" of spaCy, the numbers of complete epochs and of steps. It reports
+// whether a line is such a header, or a row: a number in every column, or a time, "00:12" or "1.20s".
 func (p *progressParser) tableRow(text []byte, r *Row) bool {
 	text = bytes.TrimSpace(text)
 	first := text[:max(0, bytes.IndexAny(text, " \t"))]
 	at := digitsOf(first)
-	if len(first) == 0 || len(first) > 9 || at < 0 && first[0]|0x20 != 'e' || at >= 0 && len(p.header) == 0 {
+	if len(first) == 0 || len(first) > 9 || at < 0 && first[0]|0x20 != 'e' && first[0]|0x20 != 'i' || at >= 0 && len(p.header) == 0 {
 		return false
 	}
 	columns := wide.Split(strings.ToLower(string(text)), -1)
-	if len(columns) > 1 && (columns[0] == "epoch" || columns[0] == "e" && columns[1] == "#") {
+	if len(columns) > 1 && (columns[0] == "epoch" || columns[0] == "iter" || columns[0] == "e" && columns[1] == "#") {
 		p.header = columns
 		return true
 	}
@@ -158,15 +186,19 @@ func (p *progressParser) tableRow(text []byte, r *Row) bool {
 	found := Row{Line: r.Line}
 	for i, c := range columns[1:] {
 		v, how := parseNumber([]byte(c), false)
-		if how == readText && !strings.Contains(c, ":") {
+		if how == readText && !strings.Contains(c, ":") && !duration.MatchString(c) {
 			return false
 		}
-		p.result(wordRole(p.header[1+i], ""), p.header[1+i], "", &token{number: v, of: math.NaN()}, &f, &found)
+		name := strings.ReplaceAll(p.header[1+i], " ", "_") // "train loss"
+		p.result(wordRole(name, ""), name, "", &token{number: v, of: math.NaN()}, &f, &found)
 		if p.header[1+i] == "#" {
 			setPositive(&found, Step, v)
 			setPositive(&found, Epoch, f.epoch)
 			f.epoch = math.NaN()
 		}
+	}
+	if p.header[0] == "iter" {
+		f.epoch, f.step = math.NaN(), f.epoch
 	}
 	p.position(&f, lineText{}, &found)
 	*r = found

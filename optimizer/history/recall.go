@@ -65,8 +65,9 @@ type Recalled struct {
 	// Recurrences are the runs of the same length that finished, or that may have failed to because of their batch
 	// size, oldest first.
 	Recurrences []plan.Recurrence
-	// RestartSeconds and StartupSeconds are the measured durations of restarts and starts.
-	RestartSeconds, StartupSeconds []float64
+	// RestartSeconds and StartupSeconds are the measured durations of restarts and starts, ClosingSeconds those from the last
+	// unit of work to the exit.
+	RestartSeconds, StartupSeconds, ClosingSeconds []float64
 	// Elsewhere maps those of Runs that are in another state directory to it.
 	Elsewhere map[string]string
 	// Newest are the newest runs of any training in the runs database, at most 500, for the calibration of
@@ -343,6 +344,9 @@ func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 	}
 	for _, v := range rec.Overheads.StartupSeconds {
 		out.StartupSeconds = append(out.StartupSeconds, float64(v))
+	}
+	if v := rec.Overheads.ClosingSeconds; v != nil && v.Known() {
+		out.ClosingSeconds = append(out.ClosingSeconds, float64(*v))
 	}
 	if rec.State == journal.Done && sameLength && rec.Outcome.Seconds.Known() {
 		out.Baselines = append(out.Baselines, sla.Baseline{

@@ -196,6 +196,9 @@ var notTrainers = regexp.MustCompile(`(?i)(sched|lr|anneal|cycl|optim|decay|eval
 // boosters matches the calls of gradient boosting whose n_estimators is the number of rounds.
 var boosters = regexp.MustCompile(`(^|\.)(XGB\w+|LGBM\w+|CatBoost\w*)$`)
 
+// roundsThird matches the calls whose third argument is the number of rounds.
+var roundsThird = regexp.MustCompile(`^(xgboost|lightgbm)\.(train|cv)$`)
+
 // lengthsInferred returns constants, keywords of training calls and loops, by descending weight.
 func (s *script) lengthsInferred() []lengthClue {
 	var out []lengthClue
@@ -239,7 +242,10 @@ func (s *script) callLengths(c *call) []lengthClue {
 	if !training && notTrainers.MatchString(c.full) || s.forEvaluation(c) {
 		return nil
 	}
-	for _, a := range c.args {
+	for i, a := range c.args {
+		if i == 2 && a.key == "" && roundsThird.MatchString(c.full) {
+			a.key = "num_boost_round"
+		}
 		unit := unitOf(strings.ToLower(a.key), "")
 		if !training && unit == unitStep && a.key != "max_steps" {
 			continue
@@ -350,7 +356,7 @@ func (s *script) statementAt(line int) int {
 	return after - 1
 }
 
-// lengthAssumed returns the framework's default length.
+// lengthAssumed returns the framework's default length, unless the script sets the length to a value that is not known here.
 func (c *Command) lengthAssumed() (lengthClue, bool) {
 	f := lengthClue{unit: unitEpoch, confidence: lengthAssumed}
 	switch {
@@ -363,6 +369,12 @@ func (c *Command) lengthAssumed() (lengthClue, bool) {
 	case c.calls("lightgbm.train"):
 		f.name, f.value, f.unit = "num_boost_round", "100", unitStep
 	default:
+		return f, false
+	}
+	if c.source != nil && slices.ContainsFunc(c.source.calls, func(made call) bool {
+		return slices.ContainsFunc(made.args, func(a argument) bool { return a.key == f.name }) ||
+			len(made.args) > 2 && made.args[2].key == "" && roundsThird.MatchString(made.full)
+	}) {
 		return f, false
 	}
 	f.source = fmt.Sprintf("default %s = %s of the framework", f.name, f.value)

@@ -186,6 +186,33 @@ func TestLengthOfScripts(t *testing.T) {
 	}
 }
 
+// TestRoundsOfBoosting: the rounds of XGBoost and LightGBM are a keyword, the third argument, or the library's default; those
+// that the script sets to an unknown value are unknown.
+func TestRoundsOfBoosting(t *testing.T) {
+	for src, want := range map[string]float64{
+		"import xgboost as xgb\nxgb.train(p, d, num_boost_round=30)":                                    30,
+		"import xgboost as xgb\nxgb.train(p, d, 3, watchlist)":                                          3,
+		"import xgboost as xgb\nn = 40\nxgb.train(p, d, n)":                                             40,
+		"import xgboost as xgb\nxgb.train(p, d)":                                                        10,
+		"import xgboost as xgb\nxgb.train(p, d, evals=e)":                                               10,
+		"import xgboost as xgb\nxgb.train(p, d, args.rounds)":                                           0,
+		"import xgboost as xgb\nxgb.train(p, d, num_boost_round=args.trees)":                            0,
+		"import lightgbm as lgb\nlgb.train(p, d)":                                                       100,
+		"import lightgbm as lgb\nlgb.train(p, d, 7)":                                                    7,
+		"import lightgbm as lgb\nlgb.cv(p, d, 8)":                                                       8,
+		"from transformers import TrainingArguments as A\nTrainingArguments('o')":                       3,
+		"from transformers import TrainingArguments as A\nTrainingArguments('o', num_train_epochs=n())": 0,
+	} {
+		have := 0.0
+		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) > 0 {
+			have = l[0].Units
+		}
+		if have != want {
+			t.Errorf("%q: %g, want %g", src, have, want)
+		}
+	}
+}
+
 // TestLengthSource checks the description of the source.
 func TestLengthSource(t *testing.T) {
 	for command, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 
 // searches matches the calls that train an estimator several times, handing those that call a function several times.
 var (
-	searches = regexp.MustCompile(`(^|\.)(cross_val_score|cross_validate|cross_val_predict|\w+SearchCV)$`)
+	searches = regexp.MustCompile(`(^|\.)(cross_val_score|cross_validate|cross_val_predict|\w+SearchCV|tune\.Tuner|tune\.run)$`)
 	handing  = regexp.MustCompile(`(^|\.)(optimize|fmin|agent|Tuner|with_parameters|with_resources|tune\.run|map|starmap|delayed|\w+_minimize)$`)
 )
 

@@ -53,6 +53,8 @@ func TestRepeats(t *testing.T) {
 		"args = parser.parse_args()\nfor i in count():\n    log(min(i, args.epochs))":                                                                 false,
 		"from engine import train\nfor fold in folds:\n    while epoch < max_epochs:\n        train()":                                                true,
 		"from engine import shard\nfor layer in layers:\n    shard(layer, **options)\nfor _ in range(10):\n    step()":                                false,
+		"from ray import tune\ndef one(config):\n    trainer.run(loader, 10)\ntune.Tuner(tune.with_parameters(one)).fit()":                            true,
+		"from lightning.pytorch.tuner import Tuner\nt = pl.Trainer(max_epochs=3)\nTuner(t).lr_find(m)\nt.fit(m)":                                      false,
 		"for fold in range(3):\n    fit(fold)\nlgb.train(p, d, num_boost_round=10)":                                                                   false,
 	} {
 		c := ReadCommand([]string{"python3", "-c", src}, "")

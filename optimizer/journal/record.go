@@ -252,10 +252,11 @@ type Probe struct {
 	LiveCut        bool                 `json:"live_cut"` // on fewer CPUs than its processes were launched with: not a measurement of a launch at Allocation
 }
 
-// Overheads contains the measured seconds of each start and of each restart.
+// Overheads contains the measured seconds of each start and of each restart, and of the end.
 type Overheads struct {
-	StartupSeconds []Number `json:"startup_seconds"` // launch to the first unit of work, less that unit
-	RestartSeconds []Number `json:"restart_seconds"` // request for a checkpoint to work resumed
+	StartupSeconds []Number `json:"startup_seconds"`           // launch to the first unit of work, less that unit
+	RestartSeconds []Number `json:"restart_seconds"`           // request for a checkpoint to work resumed
+	ClosingSeconds *Number  `json:"closing_seconds,omitempty"` // last unit of work to the exit of a finished run; absent: not known
 }
 
 // Prediction is the prediction of the whole run, made at AtS. A run of unknown total has none.

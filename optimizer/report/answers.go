@@ -163,7 +163,7 @@ func exitWords(r *journal.Record) string {
 		words, _, _ = strings.Cut("the training "+e.Detail, "; ")
 	case words == "":
 		words = e.Reason
-	case e.Signal != nil:
+	case e.Signal != nil && e.Reason != "user": // the detail states how the user stopped it
 		words += " (" + *e.Signal + ")"
 	}
 	if detail := newDetail(words, e); detail != "" {
@@ -178,7 +178,7 @@ func newDetail(words string, e *journal.Exit) string {
 	var parts []string
 	for _, part := range strings.Split(e.Detail, "; ") {
 		known := part == "" || slices.Contains(parts, part) || part == "stopped on request" || strings.Contains(words, part) ||
-			e.Signal != nil && strings.Contains(part, *e.Signal) || e.Code != nil && strings.HasSuffix(part, fmt.Sprintf("code %d", *e.Code))
+			e.Signal != nil && part != *e.Signal && strings.Contains(part, *e.Signal) || e.Code != nil && strings.HasSuffix(part, fmt.Sprintf("code %d", *e.Code))
 		if !known {
 			parts = append(parts, part)
 		}

@@ -81,7 +81,11 @@ func TestExitWords(t *testing.T) {
 		"the training crashed with SIGSEGV (segmentation fault) (exit trace kept)": {Signal: pointer("SIGSEGV"), Reason: "killed", Detail: "crashed with SIGSEGV (segmentation fault); exit trace kept"},
 		"the budget was reached (checkpoint saved)":                                {Code: pointer(0), Reason: "budget", Detail: "checkpoint saved"},
 		"could not be started (no such file: train.py)":                            {Reason: "start-failed", Detail: "no such file: train.py"},
-		"stopped by user (SIGTERM)":                                                {Signal: pointer("SIGTERM"), Reason: "user", Detail: "died of SIGTERM; stopped on request; ended by SIGTERM"},
+		"stopped by user (SIGTERM)":                                                {Signal: pointer("SIGTERM"), Reason: "user", Detail: "SIGTERM; died of SIGTERM; stopped on request; ended by SIGTERM"},
+		"stopped by user (SIGINT)":                                                 {Signal: pointer("SIGTERM"), Reason: "user", Detail: "SIGINT; died of SIGTERM; stopped on request; ended by SIGTERM"},
+		"stopped by user (SIGINT; checkpoint saved)":                               {Code: pointer(0), Reason: "user", Detail: "SIGINT; checkpoint saved"},
+		"stopped by user (optimize runs stop)":                                     {Signal: pointer("SIGTERM"), Reason: "user", Detail: "optimize runs stop; died of SIGTERM; ended by SIGTERM"},
+		"stopped by user":                                                          {Signal: pointer("SIGTERM"), Reason: "user", Detail: "died of SIGTERM; stopped on request; ended by SIGTERM"}, // by an earlier version
 		"the training exited with code 1":                                          {Code: pointer(1), Reason: "exited", Detail: "exited by itself with code 1"},
 		"no exit was recorded":                                                     nil,
 	} {

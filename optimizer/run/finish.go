@@ -144,7 +144,7 @@ func (r *run) refresh(final bool) {
 			rec.Measured = append(rec.Measured, r.probeRecord(s, now))
 		}
 	}
-	rec.Overheads = journal.Overheads{StartupSeconds: numbers(r.Progress.StartupSeconds()), RestartSeconds: numbers(r.Progress.RestartSeconds())}
+	rec.Overheads = journal.Overheads{StartupSeconds: numbers(r.Progress.StartupSeconds()), RestartSeconds: numbers(r.Progress.RestartSeconds()), ClosingSeconds: r.closing()}
 	overheadS, overheadUSD := r.Progress.overhead(now)
 	o := &rec.Outcome
 	o.Seconds, o.ActiveSeconds, o.OverheadSeconds = journal.Number(now.Seconds()), journal.Number(active), journal.Number(overheadS)

@@ -79,8 +79,14 @@ const (
 	closingSpread = 0.6 // relative error of the observer's estimate of the framework's work after the last epoch
 )
 
-// ending returns what the run needs after its last unit of work.
+// ending returns what the run needs after its last unit of work: as in earlier runs, otherwise what the
+// framework expects and a share of the start-up.
 func (r *run) ending() plan.Ending {
+	if len(r.ClosingS) > 0 {
+		exit := spread(r.ClosingS)
+		exit.P95 += endLeast
+		return plan.Ending{Drift: driftShare, Load: r.loadDrift(), Exit: exit}
+	}
 	startup, closing := r.startup().P50, 0.0
 	if r.observer != nil {
 		closing = r.observer.facts.Closing.Seconds()
@@ -354,6 +360,16 @@ func (s *Segment) startup(unitSeconds float64) float64 {
 
 // whole reports whether a position is at the end of a unit; a source that counts within units reports others.
 func whole(position float64) bool { return position == math.Floor(position) }
+
+// closing returns the seconds from the last unit of work of a finished run to its end; nil if no row dates that unit.
+func (r *run) closing() *journal.Number {
+	p, s := &r.Progress, r.Progress.Current()
+	if r.ended == nil || r.ended.state != journal.Done || s == nil || p.reachedAt == 0 || s.Reached != p.Done || p.Total > p.Done {
+		return nil
+	}
+	seconds := journal.Number(math.Max(0, (r.endedAt - p.reachedAt).Seconds()))
+	return &seconds
+}
 
 // StartupSeconds returns the measured seconds from each launch to its first row, less the work of this row at its pace:
 // process start, imports, data loading, warm-up.

@@ -57,7 +57,7 @@ func (r *run) recall() {
 		r.event(Warning, "%s", n)
 	}
 	r.priors = []*prior{r.similarPrior(found), exactPrior(found, offline.Observations)}
-	r.RestartS, r.StartupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
+	r.RestartS, r.StartupS, r.ClosingS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.ClosingSeconds, found.Recurrences
 	r.suggestLengths(&r.facts, func() {
 		if len(found.Runs) > 0 {
 			r.Progress.Suggest(found.Unit, hint{found.Total, "run " + found.Runs[0], true})

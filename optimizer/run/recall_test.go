@@ -205,3 +205,51 @@ func TestConfigOfNamesTheGPUModel(t *testing.T) {
 		}
 	}
 }
+
+// TestClosingIsRecalled: the time from the last unit of work to the exit, such as of a final evaluation, is predicted from an
+// earlier run of the training, also of another length.
+func TestClosingIsRecalled(t *testing.T) {
+	const closing = 40
+	evaluated := func(epochs int) func(*actor) launch.Exit {
+		return func(a *actor) launch.Exit {
+			exit := resumable(epochs, 2)(a)
+			a.stage.clock.advance(at(closing))
+			return exit
+		}
+	}
+	before := newStage(t, evaluated(20))
+	before.cfg.Planner, before.cfg.Epochs = "model", 20
+	if rec := before.run().Record; rec.Overheads.ClosingSeconds == nil || !(math.Abs(float64(*rec.Overheads.ClosingSeconds)-closing) < 1) {
+		t.Fatalf("%s, closed in %v s, want %d", rec.State, rec.Overheads.ClosingSeconds, closing)
+	}
+	s := later(t, before, 2, 30)
+	s.play = evaluated(30)
+	rec := s.run().Record
+	if p := rec.Prior.Prediction; p == nil || !inside(float64(rec.Outcome.Seconds), p.Seconds) || p.Seconds.P50 < 30*2+closing-1 {
+		t.Errorf("predicted %+v, took %v s", p, rec.Outcome.Seconds)
+	}
+	if p := rec.Plan.Prediction; p == nil || !inside(float64(rec.Outcome.Seconds), p.Seconds) {
+		t.Errorf("planned with %+v, took %v s", p, rec.Outcome.Seconds)
+	}
+}
+
+// TestClosingUnknown: without the row of the last unit, of a run that stopped before its total and of one that did not finish,
+// the time after the last unit is unknown.
+func TestClosingUnknown(t *testing.T) {
+	done := &ending{state: journal.Done}
+	for name, c := range map[string]struct {
+		ended                 *ending
+		reached, units, total float64
+		want                  bool
+	}{
+		"finished": {done, 5, 5, 5, true}, "without a total": {done, 5, 5, 0, true}, "counted at the exit": {done, 4, 5, 5, false},
+		"early": {done, 5, 5, 9, false}, "stopped": {&ending{state: journal.Stopped}, 5, 5, 5, false}, "running": {nil, 5, 5, 5, false},
+	} {
+		r := newRun(Agent{}, Config{})
+		r.ended, r.endedAt = c.ended, at(20)
+		r.Progress = Progress{Unit: "epoch", Done: c.units, Total: c.total, reachedAt: at(15), Segments: []*Segment{{Reached: c.reached}}}
+		if got := r.closing(); (got != nil) != c.want || c.want && *got != 5 {
+			t.Errorf("%s: %v s", name, got)
+		}
+	}
+}

@@ -128,7 +128,7 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 	if err := r.resolveLimits(); err != nil {
 		return err
 	}
-	r.Current, r.Phase, r.RestartS, r.StartupS = r.Baseline, probing, nil, nil
+	r.Current, r.Phase, r.RestartS, r.StartupS, r.ClosingS = r.Baseline, probing, nil, nil, nil
 	for _, s := range r.Progress.Segments {
 		s.Blocks, s.Stated, s.Units, s.Timed = nil, nil, 0, 0
 	}

@@ -146,7 +146,7 @@ func (r *run) interrupt(s os.Signal) {
 		if r.Resumable {
 			how = "saving a checkpoint and stopping"
 		}
-		words := ""
+		words := signalName(s)
 		switch {
 		case why == byAllocation:
 			words = "SIGTERM from " + r.batch.String()
@@ -155,10 +155,13 @@ func (r *run) interrupt(s os.Signal) {
 			words = "the scheduler ends the lease"
 			r.event(Info, "%s: %s", words, how)
 		case s == syscall.SIGQUIT:
-			r.event(Info, "interrupted (SIGQUIT): killing")
+			r.event(Info, "interrupted (%s): killing", words)
 			r.watchdog.kill()
 		default:
-			r.event(Info, "interrupted (%s): %s; again kills at once", signalName(s), how)
+			if AskedToStop(r.dir.Dir()) {
+				words = "optimize runs stop"
+			}
+			r.event(Info, "interrupted (%s): %s; again kills at once", words, how)
 		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
 			if why != byAllocation || r.Pending.Next != nil {

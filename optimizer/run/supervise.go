@@ -144,6 +144,7 @@ func (r *run) tick(ctx context.Context) {
 		r.safely(r.stopHopeless)
 		r.safely(r.tryThreads)
 		r.safely(r.watchThreads)
+		r.safely(r.predictAgain)
 		r.safely(r.tryWorkers)
 		r.safely(r.watchWorkers)
 		r.stopMeasured()

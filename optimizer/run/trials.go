@@ -12,6 +12,7 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/stat"
 	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/observe"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -142,6 +143,23 @@ func (r *run) threadsSet(a observe.Answer) {
 	r.beginSegment(r.elapsed(), to, "run", false)
 	r.act(to, r.threads.why, "live")
 	r.Current = to
+	if p := r.rec.Plan; p != nil { // see predictAgain
+		p.Prediction = nil
+	}
+}
+
+// predictAgain renews the prediction of the run after a change of threads, which the earlier one did not contain, once the
+// pace is measured.
+func (r *run) predictAgain() {
+	p, seg := r.rec.Plan, r.Progress.Current()
+	if r.threads.why == "" || p == nil || p.Prediction != nil || seg.Launch || !seg.settled() || !r.mayPlan() {
+		return
+	}
+	r.runPlanning(r.refit)
+	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {
+		seconds, costs := r.projectFrom(rest)
+		p.Prediction = &journal.Prediction{AtS: journal.Number(r.elapsed().Seconds()), Seconds: *seconds, CostUSD: *costs}
+	}
 }
 
 // watchThreads reverts a change of threads if the steps have become slower beyond noise.

@@ -166,7 +166,8 @@ func mergeEnvironment(v *viper.Viper, src map[string]string, e *Env, known map[s
 	var errs []error
 	for _, kv := range e.Environ {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "OPTIMIZE_") || name == "OPTIMIZE_CONFIG" || name == "OPTIMIZE_STATE_DIR" {
+		if !strings.HasPrefix(name, "OPTIMIZE_") || name == "OPTIMIZE_CONFIG" || name == "OPTIMIZE_STATE_DIR" ||
+			strings.HasPrefix(name, "OPTIMIZE_OBSERVE") { // for the observer: by the user, or by an enclosing run
 			continue
 		}
 		canonical, ok := byName[name]
