@@ -110,7 +110,8 @@ func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) 
 	defer func() {
 		if x := recover(); x != nil {
 			agent.View.Event(run.Problem, fmt.Sprintf("%v: %v\n%s", errPanicked, x, debug.Stack()))
-			res = run.Result{Dir: dir, Code: run.CodeOurs, Err: fmt.Errorf("%w: %v", errPanicked, x)}
+			what, _, _ := strings.Cut(fmt.Sprint(x), "\n") // the stack of another goroutine follows
+			res = run.Result{Dir: dir, Code: run.CodeOurs, Err: fmt.Errorf("%w: %s", errPanicked, what)}
 		}
 	}()
 	if f.stop {

@@ -246,6 +246,9 @@ type Server struct {
 	Draining bool      `json:"draining"`
 	// Down are the numbers of Devices, by type, whose nodes are down.
 	Down map[string]int `json:"down,omitempty"`
+	// DiskFull is true while the disk of the state directory is full, so that its files are as of Stored; zero: unknown.
+	DiskFull bool      `json:"disk_full,omitempty"`
+	Stored   time.Time `json:"-"`
 	// MoveS is the cost of a move that decisions charge, in seconds; 0 before one was measured.
 	MoveS float64 `json:"move_s"`
 }
@@ -254,6 +257,11 @@ type Server struct {
 // fs.ErrNotExist.
 func ReadServer(stateDir string) (s Server, alive bool, err error) {
 	err = readJSON(dirOf(stateDir, "server.json"), &s)
+	if s.DiskFull = diskFull(stateDir); s.DiskFull {
+		if info, err := os.Stat(dirOf(stateDir, "state.json")); err == nil {
+			s.Stored = info.ModTime()
+		}
+	}
 	return s, journal.HolderOf(dirOf(stateDir)) != nil, err
 }
 

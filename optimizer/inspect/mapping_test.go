@@ -231,8 +231,28 @@ func TestLoadsSnapshot(t *testing.T) {
 		"own function":         {"def load_checkpoint(f):\n    return torch.load(f)['epoch']\nif os.path.exists('c'):\n    n = load_checkpoint('c')", "yes"},
 		"keras":                {"import keras\nm.fit(callbacks=[keras.callbacks.BackupAndRestore('b')])", "yes"},
 	} {
-		if got := parse(options + c.body + "\n").loadsSnapshot(); got.Value != c.want {
+		if got, _ := parse(options + c.body + "\n").loadsSnapshot(); got.Value != c.want {
 			t.Errorf("%s: have %+v, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestSnapshotNames: the files from which a script continues have the names in its condition, directly or by variables.
+func TestSnapshotNames(t *testing.T) {
+	const head, load = "import os, json, pickle\nfrom pathlib import Path\n", ":\n    epoch = pickle.load(open(x))['epoch']\n"
+	for name, c := range map[string]struct{ src, want string }{
+		"a literal":     {"if os.path.exists('out/state.pkl')" + load, "state.pkl"},
+		"variables":     {"NAME = 'state.joblib'\npath = os.path.join(out, NAME)\nif os.path.exists(path)" + load, "state.joblib"},
+		"an option":     {"p.add_argument('--state', default='s.npz')\nif os.path.isfile(args.state)" + load, "s.npz"},
+		"pathlib":       {"state = Path('out') / 'state.json'\nif state.exists()" + load, "state.json"},
+		"a pattern":     {"import glob\nfound = glob.glob('out/it*.pkl')\nif found" + load, "it*.pkl"},
+		"an f-string":   {"state = f'{out}/run-{seed}.pkl'\nif os.path.exists(state)" + load, "run-*.pkl"},
+		"caught":        {"try:\n    epoch = json.load(open('progress.json'))['epoch']\nexcept FileNotFoundError:\n    epoch = 0\n", "progress.json"},
+		"of no file":    {"if os.path.exists(directory)" + load, ""},
+		"of its folder": {"if os.path.exists('out/run')" + load, ""},
+	} {
+		if f, names := parse(head + c.src).loadsSnapshot(); f.Value != "yes" || strings.Join(names, " ") != c.want {
+			t.Errorf("%s: %q %q, want %q", name, f.Value, names, c.want)
 		}
 	}
 }

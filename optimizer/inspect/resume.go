@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ type Resumption struct {
 	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
 	// Restores reports that the script reads progress from the checkpoint that its argument names.
 	Restores bool
+	// Snapshots are patterns of the base names of the files from which a script with ResumeItself continues, as far as they
+	// are literal. They may have any format.
+	Snapshots []string
 }
 
 // Resumption returns the way in which the command resumes, with the resume knob of the mapping. A user's knob takes
@@ -52,8 +56,8 @@ func (c *Command) Resumption(m Mapping) Resumption {
 	case c.source.protocol():
 		return Resumption{How: ResumeProtocol, Evidence: []string{"the script reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR and handles " + c.source.stopSignal().Value}}
 	default:
-		if f := c.source.loadsSnapshot(); f.Value != "" && (c.source.saves() || c.huggingFace()) {
-			return Resumption{How: ResumeItself, Evidence: []string{fmt.Sprintf("line %d: %s", f.Line, f.Text)}}
+		if f, names := c.source.loadsSnapshot(); f.Value != "" && (c.source.saves() || c.huggingFace()) {
+			return Resumption{How: ResumeItself, Evidence: []string{fmt.Sprintf("line %d: %s", f.Line, f.Text)}, Snapshots: names}
 		}
 	}
 	if known {
@@ -100,21 +104,21 @@ var (
 
 // loadsSnapshot finds the code by which the script, restarted with the same command, resumes from its own snapshot: a
 // check for the existence of a snapshot that does not depend on an argument unset by default, and a load that
-// restores progress.
-func (s *script) loadsSnapshot() Finding {
+// restores progress. names are patterns of the literal names of the snapshot.
+func (s *script) loadsSnapshot() (f Finding, names []string) {
 	for i := range s.calls {
 		c := &s.calls[i]
 		switch {
 		case last(c.full) == "BackupAndRestore":
-			return s.found("yes", c.line)
+			return s.found("yes", c.line), nil
 		case last(c.full) == "fit":
 			if v, ok := c.arg("ckpt_path"); ok {
 				if t, only := onlyString(v); only && t == "last" {
-					return s.found("yes", c.line)
+					return s.found("yes", c.line), nil
 				}
 			}
 		case last(c.full) == "get_last_checkpoint" && s.names["resume_from_checkpoint"] > 0:
-			return s.found("yes", c.line)
+			return s.found("yes", c.line), nil
 		}
 	}
 	for i := range s.statements {
@@ -135,10 +139,41 @@ func (s *script) loadsSnapshot() Finding {
 			continue
 		}
 		if s.restores(from, to, 1) {
-			return s.found("yes", st.line)
+			tested := s.statements[i : i+1]
+			if t := st.tokens[0].s; t == "except" {
+				tested = s.statements[from:i]
+			}
+			for k := range tested {
+				names = s.fileNames(names, tested[k].tokens, 2)
+			}
+			return s.found("yes", st.line), names
 		}
 	}
-	return Finding{}
+	return Finding{}, nil
+}
+
+var (
+	braces   = regexp.MustCompile(`\{[^{}]*\}`)
+	fileName = regexp.MustCompile(`^[^\s{}/\\[\]]+\.[A-Za-z]\w{0,9}$`)
+)
+
+// fileNames appends the base names of the files that tokens mention, in strings or by variables to the given depth, as
+// patterns.
+func (s *script) fileNames(names []string, tokens []token, depth int) []string {
+	if len(tokens) > maxExpression {
+		return names
+	}
+	for _, t := range tokens {
+		switch {
+		case t.kind == text || t.kind == fstring:
+			if n := filepath.Base(braces.ReplaceAllString(t.s, "*")); fileName.MatchString(n) && !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		case t.kind == name && depth > 0 && !keywords[t.s]:
+			names = s.fileNames(names, s.value(t.s), depth-1)
+		}
+	}
+	return names
 }
 
 // testsExistence reports whether a condition checks that a file exists, or that a search found files.

@@ -78,12 +78,13 @@ var (
 func (s *script) resumable() (is, stop Finding, warning string) {
 	save, load := s.stateCall(saveCalls, dumpCalls, s.aware()), s.stateCall(loadCalls, readCalls, s.aware())
 	stop = s.stopSignal()
+	again, _ := s.loadsSnapshot()
 	switch {
 	case s.protocol():
 		return s.found("yes", stop.Line), stop, "" // by any file format
 	case s.leased() > 0 && s.calling("save", "save_checkpoint") > 0 && s.calling("load", "load_checkpoint") > 0:
 		return s.found("yes", s.leased()), stop, ""
-	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
+	case save > 0 && load > 0 && stop.Value != "" && again.Value != "":
 		return s.found("yes", save), stop, ""
 	case save > 0 && load > 0 && stop.Value != "":
 		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only if an argument requests it" + NotResumable

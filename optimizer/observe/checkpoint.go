@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +24,8 @@ type CheckpointFile struct {
 	Bytes int64     // of a directory: sum over its files
 	// Step and Epoch are the progress in the checkpoint, from its name or trainer_state.json; NaN if unknown.
 	Step, Epoch float64
-	// Complete is false while the checkpoint is being written: it changed within Options.Settle, or a part of it is
-	// missing.
+	// Complete is false while the checkpoint is being written: it changed within Options.Settle and is not one that its writer
+	// replaces, or a part of it is missing.
 	Complete bool
 	// Reported is true if the observer reported the save.
 	Reported bool
@@ -34,6 +35,7 @@ type CheckpointFile struct {
 type CheckpointOptions struct {
 	Roots  []string      // directories to search
 	Ignore []string      // directories to skip, such as the state directory
+	Names  []string      // patterns of base names that may be those of checkpoints whatever their extension
 	Settle time.Duration // time without change after which a file is complete; 0: 2 s
 	Depth  int           // depth of the search below a root; 0: 4
 	// MaxEntries bounds the number of directory entries of one search, over all roots; 0: 20,000. Opening a directory
@@ -55,13 +57,15 @@ type CheckpointFinder struct {
 type stamp struct {
 	modified int64
 	bytes    int64
+	inode    uint64 // of a file
 }
 
 // history is the result of earlier searches for a path.
 type history struct {
-	last    stamp
-	since   time.Time // time of the first search that saw last
-	changes int       // number of changes since the first search
+	last     stamp
+	since    time.Time // time of the first search that saw last
+	changes  int       // number of changes since the first search
+	replaced bool      // by another file: each state of it is complete
 }
 
 const (
@@ -171,7 +175,7 @@ func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 		case !again:
 			h = history{last: c.stamp, since: now}
 		case h.last != c.stamp:
-			h = history{last: c.stamp, since: now, changes: h.changes + 1}
+			h = history{c.stamp, now, h.changes + 1, h.replaced || h.last.inode != c.stamp.inode}
 		}
 		f.seen[c.path] = h
 		if c.strength < strong && !f.isReported(c.path) && !f.known[c.path] && h.changes == 0 {
@@ -210,15 +214,19 @@ func step(f CheckpointFile) float64 {
 // if no pattern is given; ok is false if no checkpoint matches. files must be in the order of Find.
 func LatestCheckpoint(files []CheckpointFile, names ...string) (latest CheckpointFile, ok bool) {
 	for _, c := range slices.Backward(files) {
-		fits := len(names) == 0 || slices.ContainsFunc(names, func(pattern string) bool {
-			ok, _ := filepath.Match(pattern, filepath.Base(c.Path))
-			return ok
-		})
-		if c.Complete && fits {
+		if c.Complete && (len(names) == 0 || matches(names, filepath.Base(c.Path))) {
 			return c, true
 		}
 	}
 	return CheckpointFile{}, false
+}
+
+// matches reports whether a name matches one of the patterns.
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, _ := filepath.Match(pattern, name)
+		return ok
+	})
 }
 
 // fileCandidate is a path that may be a checkpoint by its name or by a report.
@@ -238,7 +246,7 @@ func (f *CheckpointFinder) file(c fileCandidate, h history, now time.Time) Check
 	out.Step, out.Epoch = progress(c.path)
 	saved, ok := f.reported[c.path]
 	untouched := ok && !modified.After(saved.Add(reportSlack))
-	out.Complete = c.stamp.bytes > 0 && (untouched || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
+	out.Complete = c.stamp.bytes > 0 && (untouched || h.replaced || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
 	if c.dir && c.kind == HuggingFace && checkpointDir.MatchString(filepath.Base(c.path)) {
 		out.Complete = out.Complete && c.parts[stateFile]
 		if s, e := stateProgress(head(filepath.Join(c.path, stateFile), stateHead)); !math.IsNaN(s) {
@@ -303,7 +311,7 @@ func (f *CheckpointFinder) search() []fileCandidate {
 		for _, e := range list(p.path, left) {
 			left--
 			path := filepath.Join(p.path, e.Name())
-			if _, strength := recognise(path, e.IsDir()); strength > none && !slices.Contains(f.o.Ignore, path) {
+			if _, strength := recognise(path, e.IsDir()); (strength > none || !e.IsDir() && matches(f.o.Names, e.Name())) && !slices.Contains(f.o.Ignore, path) {
 				if c, ok := look(path); ok && (!c.dir || c.strength == strong) {
 					found = append(found, c)
 					left -= len(c.parts)
@@ -349,7 +357,10 @@ func look(path string) (c fileCandidate, ok bool) {
 	case err != nil:
 		return c, false
 	case st.Mode().IsRegular():
-		c.stamp = stamp{st.ModTime().UnixNano(), st.Size()}
+		c.stamp = stamp{modified: st.ModTime().UnixNano(), bytes: st.Size()}
+		if s, ok := st.Sys().(*syscall.Stat_t); ok {
+			c.stamp.inode = s.Ino
+		}
 		return c, true
 	case !st.IsDir():
 		return c, false // a pipe or a device

@@ -227,6 +227,36 @@ func TestWeakNames(t *testing.T) {
 	}
 }
 
+// TestNamedSnapshots: a file from which the script continues is a checkpoint in any format once it has changed, also while it is
+// replaced too often to settle; one that is written in place is complete once it has settled.
+func TestNamedSnapshots(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{Names: []string{"state.pkl", "model_*.json"}})
+	replace := func(name, text string) {
+		p.write(name+".tmp", text)
+		if err := os.Rename(filepath.Join(p.dir, name+".tmp"), filepath.Join(p.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write("metrics.json", "1")
+	replace("state.pkl", "1")
+	p.write("model_3.json", "1")
+	if got := p.find(f); got != "" {
+		t.Errorf("written once: %q", got)
+	}
+	p.later(time.Second)
+	p.write("metrics.json", "2")
+	replace("state.pkl", "2")
+	p.write("model_3.json", "2")
+	if got := p.find(f); got != "model_3.json? state.pkl" {
+		t.Errorf("written again: %q", got)
+	}
+	p.later(time.Minute)
+	if got := p.find(f); !strings.Contains(got, "model_3.json") || strings.Contains(got, "?") {
+		t.Errorf("settled: %q", got)
+	}
+}
+
 // TestKnown: a later finder of the same training accepts what an earlier one found, and nothing else without evidence.
 func TestKnown(t *testing.T) {
 	p := newPlace(t)

@@ -163,8 +163,16 @@ func (r *run) measureSpeed() (record func()) {
 		return func() {}
 	}
 	speed := make(chan float64, 1)
-	go func() { speed <- r.Speed() }()
-	return func() { r.Speeds = append(r.Speeds, <-speed) }
+	go func() {
+		defer r.watchdog.raise()
+		defer close(speed)
+		speed <- r.Speed()
+	}()
+	return func() {
+		if v, ok := <-speed; ok {
+			r.Speeds = append(r.Speeds, v)
+		}
+	}
 }
 
 // leftBaseline reports whether a segment ran at another allocation than the baseline. Otherwise nothing is compared.

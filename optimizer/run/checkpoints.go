@@ -69,7 +69,7 @@ func (r *run) openCheckpoints() {
 	if k, ok := r.mapping.Knob(inspect.KnobCheckpointDir); ok && k.Present != "" {
 		roots = append(roots, absolute(r.Config.Dir, k.Present))
 	}
-	r.checkpoints = checkpointTracker{finder: observe.NewCheckpointFinder(observe.CheckpointOptions{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
+	r.checkpoints = checkpointTracker{finder: observe.NewCheckpointFinder(observe.CheckpointOptions{Roots: roots, Ignore: []string{r.Config.StateDir}, Names: r.resumption.Snapshots}), done: math.NaN()}
 	if r.Config.elsewhere() { // on a file system that machines share
 		r.checkpoints.fileClock = fileClock(r.dir.Dir(), r.Clock)
 	}

@@ -69,6 +69,7 @@ func (r *run) beside(work func(ctx context.Context) func()) {
 	done := make(chan func(), 1)
 	r.elsewhere.applied = done
 	go func() {
+		defer r.watchdog.raise()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		done <- work(ctx)
@@ -450,6 +451,7 @@ func (r *run) askEngine(wait bool) {
 	if m.idle == nil && (m.asked == 0 || r.elapsed()-m.asked >= engineTickS*time.Second) {
 		m.asked, m.idle = max(r.elapsed(), 1), make(chan []capacityAnswer, 1)
 		go func(ask func(context.Context, []string) (bool, error), zones []capacity.Offer, base []string, to chan<- []capacityAnswer) {
+			defer r.watchdog.raise()
 			ctx, cancel := context.WithTimeout(context.Background(), engineTickS*time.Second)
 			defer cancel()
 			var out []capacityAnswer

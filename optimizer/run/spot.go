@@ -70,6 +70,7 @@ func (r *run) watchMachine(ctx context.Context) (stop func()) {
 	r.metadata = make(chan error, 1)
 	done := make(chan struct{})
 	go func(failed chan<- error) {
+		defer r.watchdog.raise()
 		defer close(done)
 		ticker := time.NewTicker(noticeInterval)
 		defer ticker.Stop()

@@ -70,6 +70,8 @@ func (r *run) supervise(ctx context.Context) {
 			r.retry(ctx)
 		case err := <-r.watchdog.failed:
 			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
+		case x := <-r.watchdog.panics:
+			panic(x)
 		case <-placed:
 			r.placed()
 		case <-ready:

@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +29,7 @@ type watchdog struct {
 	grace    time.Duration
 	forward  chan os.Signal       // the user's signals, for the loop
 	failed   chan error           // capacity 1: the error of a failed stop
+	panics   chan string          // capacity 1: a panic in a goroutine beside the loop, with its stack
 	harmless func(os.Signal) bool // whether a signal after the first does not kill
 	poke     chan struct{}        // capacity 1: the state has changed
 	quit     chan struct{}
@@ -56,7 +59,7 @@ type stopRequest struct {
 }
 
 func newWatchdog(clock Clock, grace time.Duration) *watchdog {
-	return &watchdog{clock: clock, grace: grace, forward: make(chan os.Signal, 16), failed: make(chan error, 1), poke: make(chan struct{}, 1),
+	return &watchdog{clock: clock, grace: grace, forward: make(chan os.Signal, 16), failed: make(chan error, 1), panics: make(chan string, 1), poke: make(chan struct{}, 1),
 		quit: make(chan struct{})}
 }
 
@@ -64,6 +67,7 @@ func newWatchdog(clock Clock, grace time.Duration) *watchdog {
 // it undone for loopPatience.
 func (w *watchdog) watch(ctx context.Context, interrupts <-chan os.Signal) {
 	w.left.Go(func() {
+		defer w.raise()
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		cancelled := ctx.Done()
@@ -99,6 +103,16 @@ func (w *watchdog) watch(ctx context.Context, interrupts <-chan os.Signal) {
 			timer.Reset(next)
 		}
 	})
+}
+
+// raise, deferred by a goroutine beside the loop, passes a panic to the loop, so that the caller of the agent handles it.
+func (w *watchdog) raise() {
+	if x := recover(); x != nil {
+		select {
+		case w.panics <- fmt.Sprintf("%v\n%s", x, debug.Stack()):
+		default: // the loop has one already
+		}
+	}
 }
 
 // close stops the goroutine of watch.
@@ -286,6 +300,7 @@ func (w *watchdog) terminate(grace time.Duration) {
 	}
 	w.asked.terminated = true
 	go func(j launch.Job) {
+		defer w.raise()
 		if _, err := j.Stop(context.Background(), grace); err != nil {
 			select {
 			case w.failed <- err:

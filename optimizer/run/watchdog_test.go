@@ -2,9 +2,11 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +28,39 @@ func heldStage(t *testing.T, play func(*actor) launch.Exit) (s *stage, held chan
 		}
 	}
 	return s, held, func() { close(let) }
+}
+
+// failing is a job whose stop panics.
+type failing struct{ launch.Job }
+
+func (failing) Stop(context.Context, time.Duration) (launch.Exit, error) { panic("test") }
+
+// failingStops is a stage of such jobs.
+type failingStops struct{ *stage }
+
+func (s failingStops) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
+	j, err := s.stage.Start(ctx, c)
+	return failing{j}, err
+}
+
+// TestPanicBesideTheLoop: a panic in a goroutine beside the loop is raised in the loop, with its stack.
+func TestPanicBesideTheLoop(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(*actor) launch.Exit {
+		<-t.Context().Done()
+		return finished
+	})
+	s.cfg.Resume = resumableNo
+	interrupts := make(chan os.Signal, 1)
+	s.onStart = func(int, launch.Command) { interrupts <- syscall.SIGTERM }
+	agent := s.agent()
+	agent.Launcher = failingStops{s}
+	defer func() {
+		if x := fmt.Sprint(recover()); !strings.HasPrefix(x, "test\n") || !strings.Contains(x, "watchdog_test.go") {
+			t.Errorf("the loop panicked with %q, want that of the stop", x)
+		}
+	}()
+	agent.Run(t.Context(), s.cfg, interrupts)
 }
 
 // await waits for an event, with a generous timeout.

@@ -34,7 +34,8 @@ type clusterBody struct {
 	Jobs           *page.Table
 	Decisions      *page.Table
 	Torn           int
-	Compared       bool // the policies can be compared
+	Stored         time.Time // of the jobs, while the disk is full; else zero
+	Compared       bool      // the policies can be compared
 }
 
 // policiesPage compares the policies on the jobs of the cluster, by simulations up to the latest event.
@@ -57,7 +58,9 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	jobs := clusterJobs(s.options.StateDir)
 	now := time.Now()
 	body := clusterBody{Torn: torn, Decisions: changeTable(events), Compared: s.options.Audit != nil}
-	if _, alive, _ := cluster.ReadServer(s.options.StateDir); alive {
+	server, alive, _ := cluster.ReadServer(s.options.StateDir)
+	body.Stored = server.Stored
+	if alive {
 		addStarts(jobs, s.options.StateDir)
 	} else if len(events) > 0 {
 		now = unixTime(events[len(events)-1].Time) // what happened since is not recorded
@@ -185,7 +188,11 @@ func predictedCell(j clusterJob) page.Cell {
 		return page.Cell{Text: "–"}
 	}
 	now := time.Now()
-	return page.Cell{Text: what + page.Clock(at[1], now), Sub: page.Clock(at[0], now) + " to " + page.Clock(at[2], now)}
+	cell := page.Cell{Text: what + page.Clock(at[1], now)}
+	if from, to := page.Clock(at[0], now), page.Clock(at[2], now); from != to {
+		cell.Sub = from + " to " + to
+	}
+	return cell
 }
 
 // mostChanges is the number of changes in the table, the latest first.

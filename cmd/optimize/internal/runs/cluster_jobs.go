@@ -74,6 +74,9 @@ func (o *jobsOptions) run() error {
 	}
 	doc := document{Schema: 1, Served: alive, Server: server, Jobs: []jobDocument{}}
 	now := time.Now()
+	if !server.Stored.IsZero() {
+		fmt.Fprintf(o.Stderr, "warning: the disk of %s is full: the list is as of %s\n", o.State(), page.Clock(server.Stored, now))
+	}
 	forecast, _ := cluster.ReadForecast(o.State()) // none while no job waits
 	for i := range jobs {
 		j := newJobDocument(jobs[i], &specs[i], now)
@@ -257,7 +260,11 @@ func finish(j *jobDocument, now time.Time) string {
 }
 
 func interval(at *[3]time.Time, now time.Time) string {
-	return fmt.Sprintf("%s (%s–%s)", page.Clock(at[1], now), page.Clock(at[0], now), page.Clock(at[2], now))
+	text, from, to := page.Clock(at[1], now), page.Clock(at[0], now), page.Clock(at[2], now)
+	if from == to { // the end of a round
+		return text
+	}
+	return fmt.Sprintf("%s (%s–%s)", text, from, to)
 }
 
 func deadline(j *jobDocument, now time.Time) string {
