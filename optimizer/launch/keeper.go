@@ -69,6 +69,7 @@ type keeper struct {
 	began     time.Duration
 	watch     watch
 	seen      unix.Stat_t // of the control file at the last read
+	wakeAt    func(time.Duration)
 	poke      chan os.Signal
 	term      chan os.Signal // SIGTERM, in a Slurm job
 	announced bool
@@ -89,6 +90,7 @@ type keeper struct {
 func (k *keeper) run() {
 	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now().Add(k.began - Monotonic()), Missing: k.missing}
 	k.brief(s)
+	k.step(Monotonic(), event{}) // the time limit holds from here on
 	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -123,10 +125,16 @@ func (k *keeper) keep() {
 				k.watch.stopAt = 1 // long ago
 			}
 		}
-		e.control = k.wanted()
-		k.act(k.watch.step(now, e))
+		k.step(now, e)
 		timer.Reset(k.watch.wake(Monotonic(), keeperTick))
 	}
+}
+
+// step applies an event and the agent's request to the watch, carries out its actions, and sets the waker.
+func (k *keeper) step(now time.Duration, e event) {
+	e.control = k.wanted()
+	k.act(k.watch.step(now, e))
+	k.wakeAt(k.watch.wakeStopped(now))
 }
 
 // sample records the values of the running job that the verdict and the totals need.

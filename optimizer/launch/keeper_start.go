@@ -93,6 +93,9 @@ func (k *keeper) attach(self process) {
 		signal.Notify(k.term, unix.SIGTERM)
 	}
 	var err error
+	if k.wakeAt, err = newWaker(); err != nil {
+		k.missing = append(k.missing, fmt.Sprintf("a supervisor stopped by a signal does not hold the time limit: %v", err))
+	}
 	if k.enforce, err = openEnforcer(k.dir); err != nil {
 		k.missing = append(k.missing, fmt.Sprintf("the supervisor cannot see the job's limits: %v", err))
 	}

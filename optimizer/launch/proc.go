@@ -259,6 +259,24 @@ func Monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
+// newWaker makes a timer of the kernel that continues this process if a signal has stopped it: the timers of the program do
+// not run then. set sets it to a reading of the monotonic clock, 0 means never; it has no effect if err is not nil.
+func newWaker() (set func(at time.Duration), err error) {
+	var id int32
+	event := struct { // struct sigevent; notification 0 is a signal to the process
+		_                    uintptr
+		signal, notification int32
+		_                    [52]byte
+	}{signal: int32(unix.SIGCONT)}
+	if _, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id))); errno != 0 {
+		return func(time.Duration) {}, errno
+	}
+	return func(at time.Duration) {
+		when := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
+		unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(id), unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&when)), 0, 0, 0)
+	}, nil
+}
+
 // pidOf returns si_pid of a siginfo filled by waitid: the first member of its union, which has the alignment of a
 // pointer.
 func pidOf(info *unix.Siginfo) int {

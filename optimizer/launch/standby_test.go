@@ -103,6 +103,39 @@ func TestLimitHoldsWithoutAgentAndKeeper(t *testing.T) {
 	}
 }
 
+// Agent, keeper and standby are stopped by signals: the kernel wakes the keeper at the time limit, which holds.
+func TestLimitHoldsWhileAllAreStopped(t *testing.T) {
+	t.Parallel()
+	c := testCommand(t, "deaf")
+	c.StopAfter, c.Grace = 2*time.Second, 300*time.Millisecond
+	a, h := agent(t, c)
+	keeper := process{h.KeeperPID, h.KeeperStart}
+	a.Process.Signal(unix.SIGSTOP)
+	for _, p := range []process{{h.StandbyPID, h.StandbyStart}, keeper} {
+		if err := p.signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustEnd(t, process{h.PID, h.Start}, "the job whose supervisors are stopped")
+	mustEnd(t, keeper, "the keeper")
+	if e, ok := h.ReadExit(); !ok || e.Reason != Stopped || !strings.Contains(e.Detail, "time limit") {
+		t.Errorf("exit record %+v, %v; want stopped by the limit", e, ok)
+	}
+}
+
+// A keeper that is stopped by a signal is woken at its limit, and again and again until the tree is empty.
+func TestWakeStopped(t *testing.T) {
+	for name, c := range map[string]struct{ stopAt, now, want time.Duration }{
+		"without a limit": {0, time.Minute, 0},
+		"before it":       {time.Hour, time.Minute, time.Hour},
+		"after it":        {time.Minute, time.Hour, time.Hour + stoppedFor},
+	} {
+		if got := (&watch{stopAt: c.stopAt}).wakeStopped(c.now); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // An agent that adopts the job of a dead keeper controls the standby.
 func TestStandbyObeysTheNextAgent(t *testing.T) {
 	t.Parallel()

@@ -163,6 +163,17 @@ func (w *watch) terminate(now, grace time.Duration) []action {
 	return append([]action{termGroup}, w.escalate(now)...)
 }
 
+// stoppedFor is the time for which a keeper that a signal stops after its limit remains stopped.
+const stoppedFor = 2 * time.Second
+
+// wakeStopped returns when the keeper must run even if a signal has stopped it: at the limit or soon after; 0 without one.
+func (w *watch) wakeStopped(now time.Duration) time.Duration {
+	if w.stopAt == 0 {
+		return 0
+	}
+	return max(w.stopAt, now+stoppedFor)
+}
+
 // wake returns how long the keeper may sleep before the next step, at most limit.
 func (w *watch) wake(now, limit time.Duration) time.Duration {
 	next := now + limit

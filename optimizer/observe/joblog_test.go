@@ -313,24 +313,36 @@ func TestUnrelatedWriterIsNotRead(t *testing.T) {
 	}
 }
 
-// Two jobs that append to one file: neither reader reads it, and both report why.
+// Two jobs that append to one file: neither reader reads it, also if one of them was alone at first, and both report why.
 func TestSharedLogIsRefused(t *testing.T) {
 	if !reportsPermitted() {
 		t.Skip("fanotify is not permitted here")
 	}
-	dir := t.TempDir()
-	a, b := startJob(t, LogOptions{Dir: dir}, "append log.csv 60 30"), startJob(t, LogOptions{Dir: dir}, "append log.csv 60 30")
-	a.waitFor("end", a.done)
-	b.waitFor("end", b.done)
-	a.finish()
-	b.finish()
-	for _, j := range []*job{a, b} {
-		if j.source.Evidence > Output {
-			t.Errorf("read %s", j.source)
-		}
-		if notes := fmt.Sprint(j.reader.Notes()); !strings.Contains(notes, "log.csv is not used as the log: other processes write it too") {
-			t.Errorf("notes %s", notes)
-		}
+	for name, alone := range map[string]bool{"from the beginning": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			const endless = "append log.csv 1000000 30"
+			a := startJob(t, LogOptions{Dir: dir}, endless)
+			if alone {
+				a.waitFor("rows of the only writer", func() bool { return len(a.rows) > 0 && a.source.Path == filepath.Join(dir, "log.csv") })
+			}
+			b := startJob(t, LogOptions{Dir: dir}, endless)
+			for _, j := range []*job{a, b} {
+				notes := ""
+				j.waitFor("refusal", func() bool {
+					notes += fmt.Sprint(j.reader.Notes())
+					return strings.Contains(notes, "log.csv is not used as the log: other processes write it too")
+				})
+			}
+			for _, j := range []*job{a, b} {
+				j.poll()
+				j.cmd.Process.Kill()
+				j.finish()
+				if j.source.Evidence > Output {
+					t.Errorf("read %s", j.source)
+				}
+			}
+		})
 	}
 }
 

@@ -93,8 +93,7 @@ func (r *LogReader) pollFound(now time.Time, last bool) (rows []trainlog.Row, er
 		if why != "" {
 			r.find.refuse(r.found.candidate, why)
 		}
-		r.found.tail.Close()
-		r.found = nil
+		r.dropFound()
 		return nil, err
 	}
 	r.use(r.found.path, r.found.tail, r.found.evidence, r.found.others)
@@ -109,9 +108,14 @@ func (r *LogReader) check() {
 	r.found.evidence = max(r.found.evidence, e)
 	if foreign {
 		r.find.refuse(r.found.candidate, sharedWords)
-		r.found.tail.Close()
-		r.found = nil
+		r.dropFound()
 	}
+}
+
+// dropFound stops reading the discovered log; the next poll finds another source.
+func (r *LogReader) dropFound() {
+	r.found.tail.Close()
+	r.found, r.source = nil, logSource{}
 }
 
 // isDocument reports whether the file is rewritten as a whole at each checkpoint, in a new directory each time. It

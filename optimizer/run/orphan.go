@@ -125,6 +125,8 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (exit *launch.Exit, asked bool, unread, err error) {
 	if _, unread = r.dir.LoadState(&r.facts); errors.As(unread, new(*journal.NewerError)) {
 		return nil, false, nil, unread
+	} else if _, found := r.Launcher.Find(r.dir.Dir()); found != nil && !journal.HasState(r.dir.Dir()) {
+		return nil, false, nil, nil // its agent died before it had begun anything
 	}
 	if err := r.reopenSite(ctx); err != nil {
 		return nil, false, unread, err

@@ -78,6 +78,9 @@ func (r *run) reopen(dir string, change Change) (func(), error) {
 // file is written, a run that is done, has no checkpoint to resume from, or has used up its limits.
 func (r *run) restore(jd *journal.Run, change Change) error {
 	refuse := func(err error) error { return fmt.Errorf("resume %s: %w", jd.ID(), err) }
+	if !journal.HasState(jd.Dir()) {
+		return refuse(fmt.Errorf("its agent ended before it had begun anything: give the command again (optimize runs rm %s removes what is left): %w", jd.ID(), ErrNotResumable))
+	}
 	note, err := jd.LoadState(&r.facts)
 	if err != nil {
 		return refuse(err)
@@ -330,5 +333,5 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 // unstarted reports whether the run has never had a job: its agent died before it had started one.
 func (r *run) unstarted() bool {
 	s := r.Progress.Segments
-	return r.Handle == nil && !r.Ended && len(s) == 1 && s[0].StartedAt == 0
+	return r.Handle == nil && !r.Ended && (len(s) == 0 || len(s) == 1 && s[0].StartedAt == 0)
 }

@@ -129,8 +129,9 @@ func TestChecksResumption(t *testing.T) {
 	}
 }
 
-// TestResumeBeforeTheStart: a run whose agent died between the first save of its state and the start of its job begins with
-// another agent, although the training keeps no checkpoint.
+// TestResumeBeforeTheStart: a run whose agent died before the start of its job, between the two saves of its state or
+// before the first one, begins with another agent, although the training keeps no checkpoint. If nothing was saved, the
+// refusal reports it.
 func TestResumeBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
@@ -140,23 +141,44 @@ func TestResumeBeforeTheStart(t *testing.T) {
 		return finished
 	})
 	s.cfg.Resume = "no"
-	early := ""
+	runs := filepath.Join(s.cfg.StateDir, "runs")
+	planned, launched, empty := filepath.Join(runs, "20260301-120000-train-abcdef"), filepath.Join(runs, "20260301-120001-train-abcdef"), filepath.Join(runs, "20260301-120002-train-abcdef")
+	keep := func(early, dir string) { // what the agent has written by now
+		if err := os.CopyFS(early, os.DirFS(dir)); err != nil {
+			t.Error(err)
+		}
+	}
+	s.run()
 	s.onStart = func(n int, c launch.Command) {
-		if n == 1 { // what the agent has written by now
-			early = filepath.Join(filepath.Dir(c.RunDir), "20260301-120000-train-abcdef")
-			if err := os.CopyFS(early, os.DirFS(c.RunDir)); err != nil {
-				t.Error(err)
-			}
+		if n == 2 {
+			keep(launched, c.RunDir)
+		}
+	}
+	s.onEvent = func(line string) {
+		if _, err := os.Stat(planned); err != nil && strings.HasPrefix(line, "prior: ") {
+			all, _ := filepath.Glob(filepath.Join(runs, "*"))
+			keep(planned, all[len(all)-1])
 		}
 	}
 	s.run()
 	s.clock.advance(time.Hour)
-	res := s.resume(early, Change{})
-	if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 3 || res.Record.Outcome.Restarts != 0 || float64(res.Record.Outcome.Seconds) > 60 {
-		t.Errorf("exit %d (%v), outcome %+v: want 3 epochs without a restart", res.Code, res.Err, res.Record.Outcome)
+	for n, early := range []string{planned, launched} {
+		res := s.resume(early, Change{})
+		if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 3 || res.Record.Outcome.Restarts != 0 || float64(res.Record.Outcome.Seconds) > 60 {
+			t.Errorf("exit %d (%v), outcome %+v: want 3 epochs without a restart", res.Code, res.Err, res.Record)
+		}
+		on := s.started()
+		if len(on) != 3+n || on[2+n].setting("OPTIMIZER_RESUME") == "1" {
+			t.Errorf("%d starts, want %d, the last one from the beginning", len(on), 3+n)
+		}
 	}
-	on := s.started()
-	if len(on) != 2 || on[1].setting("OPTIMIZER_RESUME") == "1" {
-		t.Errorf("%d starts, want a second one from the beginning", len(on))
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if res := s.resume(empty, Change{}); res.Code != CodeUsage || !strings.Contains(fmt.Sprint(res.Err), "before it had begun anything: give the command again") {
+		t.Errorf("exit %d: %v", res.Code, res.Err)
+	}
+	if text, err := s.agent().StopRun(t.Context(), empty, 0); err != nil || !strings.Contains(text, "nothing runs") {
+		t.Errorf("stop: %q, %v", text, err)
 	}
 }

@@ -74,6 +74,8 @@ type stage struct {
 	// onStart is called before each start, with the number of the start from 1.
 	onStart    func(n int, c launch.Command)
 	startError error // of every start
+	// onEvent is called at each event.
+	onEvent func(line string)
 	// onStatus is called after each tick of the agent.
 	onStatus func(Status)
 
@@ -182,6 +184,9 @@ func (s *stage) resume(dir string, c Change) Result {
 
 // Event, Status, Planned and Finished implement the agent's View.
 func (s *stage) Event(level Level, line string) {
+	if s.onEvent != nil {
+		s.onEvent(line)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, fmt.Sprintf("%d %s", level, line))

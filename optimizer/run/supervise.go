@@ -36,13 +36,16 @@ func (r *run) supervise(ctx context.Context) {
 	ticks := cmp.Or(r.ticks, time.Tick(r.Config.Interval))
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
-	watch, stopWatch := r.log.watch(ctx, r.dir.Dir())
-	defer stopWatch()
+	var watch <-chan struct{}
+	watching, stopWatch := false, func() {}
+	defer func() { stopWatch() }()
 	defer r.restoreFootprint()
 	for r.ended == nil {
-		if watch != nil && r.log.Source().Evidence == observe.Observed { // its reports have times of their own
+		if wanted := r.log.Source().Evidence != observe.Observed; wanted != watching { // its reports have times of their own
 			stopWatch()
-			watch = nil
+			if watch, watching = nil, wanted; wanted {
+				watch, stopWatch = r.log.watch(ctx, r.dir.Dir())
+			}
 		}
 		r.publish()
 		alarm.Reset(r.nextAlarm())
