@@ -399,6 +399,16 @@ type Training struct {
 	TrainAccuracy Number  `json:"train_accuracy"`
 	TestLoss      Number  `json:"test_loss"`
 	TestAccuracy  Number  `json:"test_accuracy"`
+	// StepShares divides the time between steps as the observer measured it; nil without an observer.
+	StepShares *StepShares `json:"step_shares,omitempty"`
+}
+
+// StepShares are shares of the time between steps, 0 to 1: waiting for data, in the optimizer, saving checkpoints. The rest
+// is the model's own work.
+type StepShares struct {
+	DataWait  Number `json:"data_wait"`
+	Optimizer Number `json:"optimizer"`
+	Saving    Number `json:"saving"`
 }
 
 // Log describes the source of the training rows.

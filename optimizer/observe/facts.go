@@ -32,8 +32,9 @@ type Facts struct {
 	StepTime time.Duration
 	// Closing is the expected time for the framework's work after the last epoch, such as a final evaluation. 0 if
 	// unknown.
-	Closing  time.Duration
-	DataWait float64 // share of the time between steps, 0 to 1; NaN if unknown
+	Closing time.Duration
+	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN if unknown.
+	DataWait, Optimizer, Saving float64
 	// Stepping is the time between steps so far, Waiting the part of it spent waiting for data.
 	Stepping, Waiting time.Duration
 	// CanSave, CanStop, CanSetThreads and CanSetWorkers report which requests the training supports.
@@ -173,7 +174,7 @@ func (r *Reader) checkpoint(p *process, l *line) {
 
 // Facts returns the reports up to the last Poll.
 func (r *Reader) Facts() Facts {
-	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(),
+	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
 		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
 	latest := 0.0
 	for _, p := range r.processes {
@@ -218,7 +219,8 @@ func (f *Facts) measured(last *line) {
 	}
 	f.Stepping, f.Waiting = duration(last.Stepping), duration(last.Waiting)
 	if last.Stepping > 0 {
-		f.DataWait = min(1, max(0, last.Waiting/last.Stepping))
+		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
+		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(last.Optimizing), share(last.Saving)
 	}
 	if last.Threads != nil {
 		f.Threads = int(*last.Threads)

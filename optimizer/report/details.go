@@ -351,6 +351,10 @@ func trainingSection(d *Data) section {
 		log += ")"
 	}
 	f = append(f, fields("training log", log)...)
+	if s := t.StepShares; s != nil {
+		share := func(n journal.Number) string { return percent(100 * float64(n)) }
+		f = append(f, fields("step time", fmt.Sprintf("%s waiting for data, %s in the optimizer, %s saving", share(s.DataWait), share(s.Optimizer), share(s.Saving)))...)
+	}
 	s := section{ID: "training", Title: "Training details", Blocks: []block{{Fields: f}}}
 	if len(r.Log.Bad) > 0 {
 		s.Blocks = append(s.Blocks, block{Caption: "Invalid rows of the log", Notes: r.Log.Bad})

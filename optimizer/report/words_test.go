@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -201,5 +202,18 @@ func TestAgainNote(t *testing.T) {
 				t.Errorf("%s, again %t: %d rows are marked, want %d: %q", name, again, marked, want, s.Intro)
 			}
 		}
+	}
+}
+
+func TestStepTime(t *testing.T) {
+	text := func(s *journal.StepShares) string {
+		return fmt.Sprint(trainingSection(&Data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields)
+	}
+	if got := text(nil); strings.Contains(got, "step time") {
+		t.Errorf("without an observer: %s", got)
+	}
+	const want = "63 % waiting for data, 5 % in the optimizer, no data saving"
+	if got := text(&journal.StepShares{DataWait: 0.63, Optimizer: 0.05, Saving: journal.Unknown()}); !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

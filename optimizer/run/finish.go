@@ -176,6 +176,9 @@ func (r *run) refresh(final bool) {
 		rec.Training.TotalUnits = journal.Number(total)
 	}
 	rec.Training.Unit = r.Progress.Unit
+	if f := &r.observer.facts; f.Stepping > 0 {
+		rec.Training.StepShares = &journal.StepShares{DataWait: journal.Number(f.DataWait), Optimizer: journal.Number(f.Optimizer), Saving: journal.Number(f.Saving)}
+	}
 	st := r.log.Stats()
 	rec.Log = journal.Log{Path: st.Path, Format: st.Format, Rows: st.Rows, BadRows: st.Bad}
 	for _, b := range st.FirstBad {
