@@ -109,6 +109,7 @@ type linePosition struct {
 	epochIsComplete bool // a fraction, or a bar that counts epochs
 	result          bool // the line contains a loss, accuracy or time
 	held            bool // the line is about the validation or test part
+	within          bool // it names a batch, so that its result is not that of the epoch
 	drawn           bool // the step comes from a bar
 }
 
@@ -116,7 +117,7 @@ type linePosition struct {
 // looks like the count of a bar is assigned last, because its meaning depends on the others.
 func (p *progressParser) fill(text []byte, line lineText, r *Row) bool {
 	f := linePosition{epoch: math.NaN(), epochs: math.NaN(), step: math.NaN(), steps: math.NaN()}
-	f.held = len(p.toks) > 0 && heldOut(p.toks[0].word)
+	f.held = p.heldLine()
 	some := false
 	counter := -1 // index of a bar's count
 	for i := range p.toks {
@@ -144,9 +145,21 @@ func (p *progressParser) fill(text []byte, line lineText, r *Row) bool {
 	return r.known()
 }
 
-// counts reports whether a number is the count of a bar: "45%|####| 9/20", "[9/20]", "9/20 [====>...]".
+// heldLine reports whether a line is about the validation or test part: it begins with such a word, or has one before its
+// "epoch", as in "| valid | epoch 001 | loss 9.1".
+func (p *progressParser) heldLine() bool {
+	for i := range p.toks {
+		if heldOut(p.toks[i].word) && (i == 0 || i+1 < len(p.toks) && p.toks[i+1].word == "epoch") {
+			return true
+		}
+	}
+	return false
+}
+
+// counts reports whether a number is the count of a bar: "45%|####| 9/20", "[9/20]", "9/20 [====>...]", "epoch 1: 9/20".
 func (p *progressParser) counts(i int, t *token) bool {
-	if math.IsNaN(t.of) || t.of <= 0 || t.number > t.of || t.number < 0 || t.decimal || !(t.bar || t.bracket || i == 0) {
+	ofEpoch := i > 1 && math.IsNaN(p.toks[i-1].of) && !math.IsNaN(p.toks[i-1].number) && p.toks[i-2].word == "epoch"
+	if math.IsNaN(t.of) || t.of <= 0 || t.number > t.of || t.number < 0 || t.decimal || !(t.bar || t.bracket || i == 0 || ofEpoch) {
 		return false
 	}
 	if i == 0 {
@@ -211,7 +224,11 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	if i > 1 && word != "" {
 		before = p.toks[i-2].word
 	}
-	switch role := wordRole(word, before); {
+	role := wordRole(word, before)
+	if word == "train" && i+1 < len(p.toks) && p.toks[i+1].bracket && p.toks[i+1].of > 0 { // "Train: 0 [ 5/98 (5%)]", "Epoch(train) [1][ 5/98]"
+		role = roleEpoch
+	}
+	switch {
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		f.epoch, f.epochs = t.number, t.of
 		f.epochIsComplete = t.decimal || line.open // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
@@ -219,6 +236,8 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step):
 		f.step, f.steps = t.number, t.of
 		return true
+	case role == roleSteps && word == "batch":
+		f.within = true
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
 		return p.result(role, word, before, t, f, r)
 	}
@@ -306,7 +325,7 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 			p.part = part
 			setPositive(r, Epoch, p.epoch-1+part)
 		}
-	case f.result && math.IsNaN(f.step):
+	case f.result && math.IsNaN(f.step) && !f.within:
 		p.part = 1
 		setPositive(r, Epoch, p.epoch)
 	case !math.IsNaN(f.epoch):

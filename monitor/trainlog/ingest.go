@@ -30,6 +30,7 @@ type ingest struct {
 	badSeen   map[uint64]bool
 	furthest  position
 	replaying bool
+	again     bool     // the job started again: until a row beyond all earlier ones, equal rows are work done again
 	waiting   []BadRow // notes of a line that may be a replay
 	// Hashes of the first row of this file and of the previous one; number of rows of this file.
 	first, before uint64
@@ -273,6 +274,10 @@ func (in *ingest) isRepeat(r *Row, h uint64) bool {
 	}
 	if !hasPosition(r) {
 		return false // rows without epoch, step or time may be equal by chance
+	}
+	if in.again && !in.replaying {
+		in.again = in.furthest.compare(r) <= 0
+		return false
 	}
 	// A rewritten file begins with the same row as before. If it has more rows than are remembered, the earlier ones
 	// are recognised by their position.

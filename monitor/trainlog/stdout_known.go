@@ -11,7 +11,7 @@ import (
 
 // libraryLine parses a line in one of these notations and reports whether it has one.
 func (p *progressParser) libraryLine(text []byte, r *Row) bool {
-	return len(p.toks) > 0 && (p.boosting(text, r) || p.ultralyticsRow(r) || p.lightningEnd(text, r) || p.rlTable(text, r) || scikitLearn(text, r))
+	return len(p.toks) > 0 && (p.boosting(text, r) || p.ultralyticsRow(r) || p.lightningEnd(text, r) || p.rlTable(text, r) || scikitLearn(text, r) || p.summary(text, r))
 }
 
 // tasks matches joblib's count of the tasks done, such as trees: "[Parallel(n_jobs=2)]: Done  49 tasks | elapsed: 1.2s", "…:
@@ -64,8 +64,8 @@ func argumentList(toks []token, line lineText) bool {
 }
 
 // boosting parses a round of XGBoost ("[148]\ttrain-logloss:0.1"), LightGBM ("[10]\tvalid_0's l2: 0.1") or CatBoost
-// ("10:\tlearn: 0.1\ttest: 0.2"). XGBoost and CatBoost count from 0, LightGBM from 1; a metric name without a space
-// identifies XGBoost.
+// ("10:\tlearn: 0.1\ttest: 0.2"). XGBoost, except in R, and CatBoost count from 0, LightGBM from 1; a metric name without a
+// space identifies XGBoost.
 func (p *progressParser) boosting(text []byte, r *Row) bool {
 	text = bytes.TrimLeft(text, " ")
 	round, rest, ok := bytes.Cut(text, []byte{'\t'})
@@ -96,7 +96,11 @@ func (p *progressParser) boosting(text []byte, r *Row) bool {
 			continue
 		}
 		spaced := bytes.Contains(name, []byte{' '})
-		zero = zero || !spaced // "train-logloss" of XGBoost, "valid_0's l2" of LightGBM
+		if !spaced && (p.zero == nil || n == 0) { // "train-logloss" of XGBoost, not "valid_0's l2" of LightGBM
+			first := n != 1
+			p.zero = &first
+		}
+		zero = zero || !spaced && *p.zero
 		p.metric(strings.ToLower(string(name)), v, r)
 	}
 	if !r.known() {
@@ -203,6 +207,22 @@ func (p *progressParser) tableRow(text []byte, r *Row) bool {
 	p.position(&f, lineText{}, &found)
 	*r = found
 	return true
+}
+
+// summary parses a line of clu's log writer, which trainings with JAX use: "… logging_writer.py:48] [100] loss=2.3".
+func (p *progressParser) summary(text []byte, r *Row) bool {
+	_, rest, _ := bytes.Cut(text, []byte("logging_writer.py:"))
+	_, rest, _ = bytes.Cut(rest, []byte("] ["))
+	step, rest, ok := bytes.Cut(rest, []byte("] "))
+	if n := digitsOf(step); ok && n >= 0 && len(step) > 0 && len(step) <= 9 {
+		var line lineText
+		if p.toks, line = tokenize(rest, p.toks[:0], &p.words); !argumentList(p.toks, line) {
+			p.fill(rest, line, r)
+			setPositive(r, Step, float64(n))
+		}
+		return true
+	}
+	return false
 }
 
 // lightningEnd parses Lightning's last line: "`Trainer.fit` stopped: `max_epochs=4` reached."

@@ -42,7 +42,7 @@ func tokenize(text []byte, toks []token, words *interner) ([]token, lineText) {
 			continue
 		case isLetter(c):
 			j := i
-			for j < len(text) && (isLetter(text[j]) || text[j] == '_' || isDigit(text[j]) && j > i ||
+			for j < len(text) && (isLetter(text[j]) || text[j] == '_' || isDigit(text[j]) && j > i || text[j] == '@' && j+1 < len(text) && isDigit(text[j+1]) ||
 				(text[j] == '/' || text[j] == '-') && j+1 < len(text) && isLetter(text[j+1])) {
 				j++
 			}
@@ -200,7 +200,7 @@ func wordRole(word, before string) wordKind {
 		return roleNone
 	case "loss":
 		return roleLoss
-	case "acc":
+	case "acc", "acc@1":
 		return roleAccuracy
 	}
 	switch {

@@ -79,6 +79,9 @@ func (s *TailState) check(path string) error {
 	return checkFormat(s.Format)
 }
 
+// Again states that the job starts again. Rows that it appends count as work done again although they are equal to earlier ones.
+func (t *Tail) Again() { t.again = true }
+
 // State returns the current position of the Tail.
 func (t *Tail) State() TailState {
 	if t.resume != nil { // nothing has been read since

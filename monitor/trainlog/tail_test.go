@@ -605,3 +605,19 @@ func TestColumnNames(t *testing.T) {
 		t.Error("a format without a name")
 	}
 }
+
+// After a restart of the job, appended rows are returned although they are equal to earlier ones, until the first row beyond
+// those; a rewritten file still repeats nothing.
+func TestRowsOfARestartedJob(t *testing.T) {
+	b := newBench(t, TailOptions{})
+	b.write(header2 + epochRows(1, 7))
+	b.poll()
+	b.append(epochRows(7, 7))
+	want(t, "the same row of one job", len(b.poll()), 0)
+	b.tail.Again()
+	b.append(epochRows(5, 8) + epochRows(8, 8))
+	want(t, "rows of the restarted job", b.poll(), []float64{5, 6, 7, 8})
+	b.tail.Again()
+	b.write(header2 + epochRows(1, 9))
+	want(t, "a rewritten file", b.poll(), []float64{9})
+}

@@ -21,9 +21,9 @@ var (
 )
 
 // Repeats reports whether the job makes several trainings and its settings describe one of them: the commands of a shell
-// script, folds, seeds, the trials of a search. Their number, and with it the length of the job, is unknown.
+// script or of GNU parallel, folds, seeds, the trials of a search. Their number, and with it the length of the job, is unknown.
 func (c *Command) Repeats() bool {
-	return c.many || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.source.repeats()
+	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.source.repeats()
 }
 
 // repetition is how often a statement is executed.

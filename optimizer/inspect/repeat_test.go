@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -76,6 +77,16 @@ func TestRepeatsByMultirun(t *testing.T) {
 	}{{nil, false}, {[]string{"lr=0.1"}, false}, {[]string{"-m", "lr=0.1,0.2"}, true}, {[]string{"--multirun", "lr=0.1,0.2"}, true}} {
 		if have := ReadCommand(append([]string{"python3", "-c", src}, c.args...), "").Repeats(); have != c.want {
 			t.Errorf("%q: repeats %t, want %t", c.args, have, c.want)
+		}
+	}
+}
+
+// TestRepeatsByParallel checks that GNU parallel and xargs make several trainings.
+func TestRepeatsByParallel(t *testing.T) {
+	for command, want := range map[string]bool{"parallel -j2 python3 e.py ::: 1 2": true, "/usr/bin/parallel -j2 ./train ::: 1 2": true, "xargs -n1 python3 e.py": true,
+		"python3 parallel.py": false, "./parallel_train --n 2": false} {
+		if have := ReadCommand(strings.Fields(command), t.TempDir()).Repeats(); have != want {
+			t.Errorf("%q: repeats %t, want %t", command, have, want)
 		}
 	}
 }

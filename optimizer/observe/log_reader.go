@@ -156,8 +156,18 @@ func (r *LogReader) FirstPrinted() (epoch float64, ok bool) {
 	return *r.first, true
 }
 
-// Relaunched forgets the first epoch that was printed, because the job starts again.
-func (r *LogReader) Relaunched() { r.first = nil }
+// Relaunched forgets the first epoch that was printed, because the job starts again, and what it writes again counts.
+func (r *LogReader) Relaunched() {
+	r.first = nil
+	for _, f := range []*file{r.named, r.own} {
+		if f != nil && f.tail != nil {
+			f.tail.Again()
+		}
+	}
+	if r.found != nil {
+		r.found.tail.Again()
+	}
+}
 
 // Restart discards the log of a job that restarts from scratch, and sets a new file for $OPTIMIZER_LOG.
 func (r *LogReader) Restart(own string, now time.Time) {

@@ -302,9 +302,17 @@ func TestLostMoney(t *testing.T) {
 }
 
 // TestLostAfterRestart: a job that is killed after seven epochs and continues from the fourth has lost three, and the
-// time of its second start.
+// time of its second start, also where it repeats their rows exactly.
 func TestLostAfterRestart(t *testing.T) {
-	t.Parallel()
+	for name, exact := range map[string]bool{"other rows": false, "the same rows": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lostAfterRestart(t, exact)
+		})
+	}
+}
+
+func lostAfterRestart(t *testing.T, exact bool) {
 	s := newStage(t, func(a *actor) launch.Exit {
 		a.stage.clock.advance(at(5))
 		for a.begin(); a.epoch < 10; {
@@ -321,7 +329,7 @@ func TestLostAfterRestart(t *testing.T) {
 			s.clock.advance(500 * time.Millisecond)
 		}
 	}
-	s.cfg.Restarts = 3
+	s.cfg.Restarts, s.exact = 3, exact
 	res := s.run()
 	if lost := float64(res.Record.Waste.Failed); res.Record.State != journal.Done || !(math.Abs(lost-0.03) < 0.001) { // 30 s
 		t.Errorf("%s, lost $%v, want done and $0.03", res.Record.State, lost)

@@ -32,7 +32,7 @@ type facts struct {
 	NeedMemory  resources.GiB        `json:"need_memory_gib"`     // measured requirement with a margin; 0 if not measured
 	RestartS    []float64            `json:"restart_s"`           // recalled seconds per restart
 	StartupS    []float64            `json:"startup_s"`           // recalled seconds per start-up
-	ClosingS    []float64            `json:"closing_s"`           // recalled seconds from the last unit of work to the exit
+	ClosingS    []float64            `json:"closing_s,omitempty"` // recalled seconds from the last unit of work to the exit
 	Predicted   *overheads           `json:"predicted,omitempty"` // from other trainings; nil without a prediction
 	Progress    Progress             `json:"progress"`
 	Phase       phase                `json:"phase"`

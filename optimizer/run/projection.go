@@ -364,7 +364,7 @@ func whole(position float64) bool { return position == math.Floor(position) }
 // closing returns the seconds from the last unit of work of a finished run to its end; nil if no row dates that unit.
 func (r *run) closing() *journal.Number {
 	p, s := &r.Progress, r.Progress.Current()
-	if r.ended == nil || r.ended.state != journal.Done || s == nil || p.reachedAt == 0 || s.Reached != p.Done || p.Total > p.Done {
+	if r.ended == nil || r.ended.state != journal.Done || s == nil || p.reachedAt == 0 || p.Backwards > 0 || s.Reached != p.Done || p.Total > p.Done {
 		return nil
 	}
 	seconds := journal.Number(math.Max(0, (r.endedAt - p.reachedAt).Seconds()))

@@ -233,21 +233,23 @@ func TestClosingIsRecalled(t *testing.T) {
 	}
 }
 
-// TestClosingUnknown: without the row of the last unit, of a run that stopped before its total and of one that did not finish,
-// the time after the last unit is unknown.
+// TestClosingUnknown: the time after the last unit is unknown without the row of that unit, where further rows repeat earlier
+// units (trainings side by side), and of a run that ended before its total or did not finish.
 func TestClosingUnknown(t *testing.T) {
 	done := &ending{state: journal.Done}
 	for name, c := range map[string]struct {
 		ended                 *ending
 		reached, units, total float64
+		backwards             int
 		want                  bool
 	}{
-		"finished": {done, 5, 5, 5, true}, "without a total": {done, 5, 5, 0, true}, "counted at the exit": {done, 4, 5, 5, false},
-		"early": {done, 5, 5, 9, false}, "stopped": {&ending{state: journal.Stopped}, 5, 5, 5, false}, "running": {nil, 5, 5, 5, false},
+		"finished": {done, 5, 5, 5, 0, true}, "without a total": {done, 5, 5, 0, 0, true}, "counted at the exit": {done, 4, 5, 5, 0, false},
+		"side by side": {done, 5, 5, 5, 4, false}, "early": {done, 5, 5, 9, 0, false},
+		"stopped": {&ending{state: journal.Stopped}, 5, 5, 5, 0, false}, "running": {nil, 5, 5, 5, 0, false},
 	} {
 		r := newRun(Agent{}, Config{})
 		r.ended, r.endedAt = c.ended, at(20)
-		r.Progress = Progress{Unit: "epoch", Done: c.units, Total: c.total, reachedAt: at(15), Segments: []*Segment{{Reached: c.reached}}}
+		r.Progress = Progress{Unit: "epoch", Done: c.units, Total: c.total, Backwards: c.backwards, reachedAt: at(15), Segments: []*Segment{{Reached: c.reached}}}
 		if got := r.closing(); (got != nil) != c.want || c.want && *got != 5 {
 			t.Errorf("%s: %v s", name, got)
 		}

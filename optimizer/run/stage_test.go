@@ -87,6 +87,7 @@ type stage struct {
 	actors []*actor
 	saved  int  // the epoch in the job's checkpoint
 	timed  bool // the log contains the time of each epoch
+	exact  bool // a restart repeats the rows of an epoch exactly
 
 	interrupts chan os.Signal // the signals sent by runWithSignals
 }
@@ -320,7 +321,11 @@ func (a *actor) work(total int, seconds float64) bool {
 	return s.turn(fmt.Sprintf("epoch %d", a.epoch+1), func() {
 		a.epoch++
 		s.clock.advance(at(seconds))
-		row := fmt.Sprintf("%d,%d,100,%g", a.epoch, total, 1/float64(a.epoch*a.n))
+		n := a.n
+		if s.exact {
+			n = 1
+		}
+		row := fmt.Sprintf("%d,%d,100,%g", a.epoch, total, 1/float64(a.epoch*n))
 		if s.timed {
 			row += fmt.Sprintf(",%g", seconds)
 		}
