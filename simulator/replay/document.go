@@ -181,7 +181,12 @@ func (a *Audit) policies() []page.Block {
 		}
 		rest.Rows = append(rest.Rows, row)
 	}
-	blocks := []page.Block{{Table: times}, {Table: rest}}
+	var blocks []page.Block
+	if len(times.Rows) > 0 {
+		blocks = []page.Block{{Table: times}, {Table: rest}}
+	} else {
+		notes = append(notes, "No policy was simulated.")
+	}
 	if notes != nil {
 		blocks = append(blocks, page.Block{Notes: notes})
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -190,10 +191,18 @@ func table(jobs []jobDocument, now time.Time) (string, error) {
 	t := tablewriter.NewTable(&b, tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone}}),
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAlignment(tw.AlignLeft),
 		tablewriter.WithTrimSpace(tw.Off), tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}))
-	t.Header("job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost")
+	const deadlines = 8 // the column, of jobs that have one
+	limited := slices.ContainsFunc(jobs, func(j jobDocument) bool { return j.Deadline != nil })
+	columns := func(cells ...string) []string {
+		if !limited {
+			return slices.Delete(cells, deadlines, deadlines+1)
+		}
+		return cells
+	}
+	t.Header(columns("job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost"))
 	for i := range jobs {
 		j := &jobs[i]
-		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j)); err != nil {
+		if err := t.Append(columns(strconv.Itoa(j.ID), j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j))); err != nil {
 			return "", err
 		}
 	}
