@@ -59,6 +59,9 @@ const maxDevices = 100_000
 func (l *Local) state(stated []Device) error {
 	free := slices.Clone(l.host.GPUs)
 	for _, d := range stated {
+		if d.Count > maxDevices {
+			return fmt.Errorf("devices: %d of type %s: want at most %d", d.Count, d.Name, maxDevices)
+		}
 		var mine []resources.GPU
 		free = slices.DeleteFunc(free, func(g resources.GPU) bool {
 			if len(mine) == d.Count || !strings.Contains(deviceName(g.Name), deviceName(d.Name)) {

@@ -23,6 +23,8 @@ type Simulation struct {
 	// State is that of a Scheduler (State) whose jobs are the Jobs that have arrived by From; nil: none have.
 	State   []byte
 	Resizes []Resizing // in order of time
+	// Crowding is by how much a start takes longer, relative to one alone, for each other job that starts at the same time.
+	Crowding float64
 	// Known gives policies the rates of the jobs from the start; by default they learn them as live ones do.
 	Known bool
 	// Until ends the simulation with an error; 0: never.
@@ -145,6 +147,7 @@ type virtualJob struct {
 	measured    bool          // its start-up was reported
 	rated       bool          // its rate was reported, since its pace changed
 	paced       float64       // when that was; while the life has had no partner, works
+	slow        float64       // by how much the others slow its start at present; 0: its start is that of the day
 	life        LifeCosts     // of the present life
 	learned     []Measurement // to come, of a life whose measurements are known
 	with        int           // job beside it that makes progress; 0: none
@@ -201,6 +204,7 @@ func (w *virtualCluster) event() error {
 		return errors.New("it does not end in time")
 	}
 	w.now = max(w.now, next)
+	w.crowd()
 	for _, t := range w.order {
 		if w.advance(t) {
 			w.active--
@@ -312,7 +316,7 @@ func (w *virtualCluster) next() float64 {
 		}
 		_, measured := t.measurement()
 		at = min(at, measured)
-		if t.job.Beside != 0 && t.works > w.now { // both are slower from then on
+		if (t.job.Beside != 0 || w.Crowding > 0) && t.works > w.now { // others are slower, or start faster, from then on
 			at = min(at, t.works)
 		}
 		at = min(at, t.finish())
@@ -362,8 +366,10 @@ func (w *virtualCluster) report(t *virtualJob) {
 	if !t.measured && w.now >= t.works+t.life.Measured {
 		t.measured = true
 		startup := t.works - t.began
-		if v := t.life.Startup; v >= 0 {
+		if v := t.life.Startup; v >= 0 && t.slow == 0 {
 			startup = v
+		} else if v >= 0 {
+			startup *= v / t.life.Start
 		}
 		w.s.Worked(w.now, t.job.ID, startup, t.saved)
 		t.saved = math.NaN()
@@ -470,8 +476,33 @@ func (w *virtualCluster) step() error {
 		}
 		w.start(t, &a)
 	}
+	w.crowd()
 	w.share()
 	return w.failure
+}
+
+// crowd slows the starts of jobs by the others at the same time: what is left of each takes longer or less from now on.
+func (w *virtualCluster) crowd() {
+	if w.Crowding == 0 {
+		return
+	}
+	slow := 1 - w.Crowding
+	for _, t := range w.order {
+		if t.runs && t.works > w.now {
+			slow += w.Crowding
+		}
+	}
+	for _, t := range w.order {
+		if !t.runs || t.works <= w.now || t.slow == 0 {
+			continue
+		}
+		longer := (t.works - w.now) * (slow/t.slow - 1)
+		t.slow = slow
+		t.works, t.since, t.paced = t.works+longer, t.since+longer, t.paced+longer
+		for i := range t.learned {
+			t.learned[i].After += longer
+		}
+	}
 }
 
 // costs returns those of the life that a job begins, and notes whether the simulation still follows the day.
@@ -507,11 +538,12 @@ func (w *virtualCluster) start(t *virtualJob, a *action) {
 	t.alone = t.Rate(t.device, t.gpus)
 	t.life = w.costs(t)
 	t.works = w.now + t.life.Start
-	t.since, t.paced, t.paid, t.rated, t.with, t.learned = t.works, t.works, w.now, false, 0, nil
+	t.since, t.paced, t.paid, t.rated, t.with, t.learned, t.slow = t.works, t.works, w.now, false, 0, nil, 0
 	if seen := t.life.Seen; seen != nil && w.follows {
 		t.learned, t.rated = seen.Rates, seen.Rates != nil
 		t.alone = cmp.Or(seen.PerSec, t.alone)
 	} else {
+		t.slow = 1
 		for _, m := range t.life.Rates {
 			t.learned = append(t.learned, Measurement{t.works - w.now + t.life.Measured + m.After, m.PerSec * t.alone})
 		}

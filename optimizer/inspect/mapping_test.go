@@ -211,6 +211,16 @@ func TestResumption(t *testing.T) {
 	}
 }
 
+// TestOwnFormat: a script that writes the file by which it continues resumes by it, without a word on checkpoints.
+func TestOwnFormat(t *testing.T) {
+	for save, want := range map[string]string{"pickle.dump((epoch, model), open('state.pkl', 'wb'))": "itself", "print(epoch)": "none"} {
+		c := &Command{source: parse("import os, pickle\nepoch = 0\nif os.path.exists('state.pkl'):\n    epoch, model = pickle.load(open('state.pkl', 'rb'))\nfor epoch in range(epoch, 9):\n    " + save + "\n")}
+		if r := c.Resumption(Mapping{}); r.How != want {
+			t.Errorf("%s: %+v, want %s", save, r, want)
+		}
+	}
+}
+
 // TestLoadsSnapshot: a check for the existence of a snapshot counts, unless it depends on an argument that is unset
 // by default or does not restore progress.
 func TestLoadsSnapshot(t *testing.T) {

@@ -56,7 +56,7 @@ func (c *Command) Resumption(m Mapping) Resumption {
 	case c.source.protocol():
 		return Resumption{How: ResumeProtocol, Evidence: []string{"the script reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR and handles " + c.source.stopSignal().Value}}
 	default:
-		if f, names := c.source.loadsSnapshot(); f.Value != "" && (c.source.saves() || c.huggingFace()) {
+		if f, names := c.source.loadsSnapshot(); f.Value != "" && (c.source.saves() || c.huggingFace() || names != nil && c.source.stateCall(saveCalls, dumpCalls, true) > 0) {
 			return Resumption{How: ResumeItself, Evidence: []string{fmt.Sprintf("line %d: %s", f.Line, f.Text)}, Snapshots: names}
 		}
 	}

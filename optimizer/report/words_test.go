@@ -212,7 +212,7 @@ func TestStepTime(t *testing.T) {
 	if got := text(nil); strings.Contains(got, "step time") {
 		t.Errorf("without an observer: %s", got)
 	}
-	const want = "63 % waiting for data, 5 % in the optimizer, no data saving"
+	const want = "63.0 % waiting for data, 5.00 % in the optimizer, no data saving"
 	if got := text(&journal.StepShares{DataWait: 0.63, Optimizer: 0.05, Saving: journal.Unknown()}); !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}

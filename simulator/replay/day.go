@@ -78,27 +78,28 @@ type shrink struct {
 
 // life is the time of a job on one set of devices.
 type life struct {
-	Device            string
-	GPUs              int
-	Do                string
-	Start, Left       float64
-	Worked            float64               // from which it made progress; NaN: it made none
-	Asked             float64               // when it was asked to leave; NaN: never
-	Save              float64               // seconds from then until it left
-	Before, Done      float64               // steps at its beginning and at its end
-	PredictedRate     float64               // that the policy used, steps/s
-	PredictedMove     float64               // seconds that the policy charged
-	Seen              float64               // last measured rate, steps/s
-	Rates             []cluster.Measurement // all measured while it had its devices alone
-	Startup           float64               // seconds that the scheduler measured
-	Known             float64               // time of the first measurement of the start-up or the rate
-	Reason            string                // why it ended; empty while it has not
-	Expected          *[3]float64           // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
-	Awaited           float64               // time from which the job waited for the start
-	Away              float64               // seconds between the exit of its training, while no server ran, and the next server
-	exit              float64               // seconds between the last step of the job and its end, as far as they are known
-	Shared            []together            // times in which another job had the same devices
-	open, first, slow bool
+	Device           string
+	GPUs             int
+	Do               string
+	Start, Left      float64
+	Worked           float64               // from which it made progress; NaN: it made none
+	Asked            float64               // when it was asked to leave; NaN: never
+	Save             float64               // seconds from then until it left
+	Before, Done     float64               // steps at its beginning and at its end
+	PredictedRate    float64               // that the policy used, steps/s
+	PredictedMove    float64               // seconds that the policy charged
+	Seen             float64               // last measured rate, steps/s
+	Rates            []cluster.Measurement // all measured while it had its devices alone
+	Startup          float64               // seconds that the scheduler measured
+	Known            float64               // time of the first measurement of the start-up or the rate
+	rated, ratedDone float64               // time of the first measurement of the rate, and the steps then; NaN: none
+	Reason           string                // why it ended; empty while it has not
+	Expected         *[3]float64           // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
+	Awaited          float64               // time from which the job waited for the start
+	Away             float64               // seconds between the exit of its training, while no server ran, and the next server
+	exit             float64               // seconds between the last step of the job and its end, as far as they are known
+	Shared           []together            // times in which another job had the same devices
+	open, first      bool
 }
 
 // NewDay assembles a day from the events of a log, in their order.
@@ -219,7 +220,7 @@ func (j *Job) take(e *cluster.Event) {
 	switch e.Kind {
 	case cluster.EventStart:
 		l := &life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
-			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0,
+			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), rated: math.NaN(), ratedDone: math.NaN(), open: true, first: len(j.Lives) == 0,
 			Expected: e.Expected, Awaited: j.Arrival}
 		if n := len(j.Lives); n > 0 {
 			l.Awaited = j.Lives[n-1].Left
@@ -266,6 +267,9 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 		if n := len(l.Shared); e.With != 0 && n > 0 && l.Shared[n-1].with == e.With {
 			l.Shared[n-1].seen = known(e.Seen)
 		} else {
+			if len(l.Rates) == 0 && e.Done > 0 {
+				l.rated, l.ratedDone = e.Time, e.Done
+			}
 			l.Seen = known(e.Seen)
 			l.Rates = append(l.Rates, cluster.Measurement{After: e.Time - l.Start, PerSec: e.Seen})
 		}
@@ -314,6 +318,12 @@ func (j *Job) countSeconds() {
 
 // ended reports whether the job has done all its work.
 func (j *Job) ended() bool { return j.State == cluster.Done && !math.IsNaN(j.End) }
+
+// lost reports whether a life has ended without a request before its job did, so that steps may be lost.
+func (j *Job) lost(i int) bool {
+	l := j.Lives[i]
+	return !(l.Asked <= l.Left) && !l.open && !(i == len(j.Lives)-1 && j.State.Ended())
+}
 
 // work returns the steps that the replay gives the job: all of its work or, if it was stopped or failed before, what it
 // had done. ok is false if it never made progress and its work is unknown.

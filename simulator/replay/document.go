@@ -56,7 +56,7 @@ func (e jobEstimate) interval(format func(Number) string) string {
 func (a *Audit) document() page.Document {
 	day := func(n Number) string { return time.Unix(int64(n), 0).UTC().Format("2006-01-02 15:04:05") }
 	d := page.Document{
-		Title:    fmt.Sprintf("Audit of the cluster: %s under %s", page.Plural(a.Submitted, "job"), strings.Join(a.Policies, ", then ")),
+		Title:    fmt.Sprintf("Audit of the cluster: %s under %s", page.Plural(a.Submitted, "job"), a.policyWords()),
 		Subtitle: fmt.Sprintf("%s to %s UTC", day(a.From), day(a.Until)),
 		Answers:  a.answers(),
 		Sections: []page.Section{
@@ -74,6 +74,14 @@ func (a *Audit) document() page.Document {
 		},
 	}
 	return d
+}
+
+// policyWords names the policies of the day or, of many, the first and the number of those that followed.
+func (a *Audit) policyWords() string {
+	if n := len(a.Policies) - 1; n > 2 {
+		return fmt.Sprintf("%s, then %d others in turn", a.Policies[0], n)
+	}
+	return strings.Join(a.Policies, ", then ")
 }
 
 // Document returns the audit as a document with the picture of the policies.
@@ -173,7 +181,12 @@ func (a *Audit) policies() []page.Block {
 		}
 		rest.Rows = append(rest.Rows, row)
 	}
-	blocks := []page.Block{{Table: times}, {Table: rest}}
+	var blocks []page.Block
+	if len(times.Rows) > 0 {
+		blocks = []page.Block{{Table: times}, {Table: rest}}
+	} else {
+		notes = append(notes, "No policy was simulated.")
+	}
 	if notes != nil {
 		blocks = append(blocks, page.Block{Notes: notes})
 	}

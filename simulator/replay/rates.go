@@ -131,9 +131,9 @@ func (d *Day) measuredAlone() map[int]map[place]float64 {
 // leave measures how long trainings take to leave after their last step, which is time of the job and not of its starts: other
 // policies have more lives or fewer. It is by how much the time that the steps of last lives do not explain exceeds that of
 // other lives, median against median; that of the others is the part of starts that the server does not measure, which would
-// make lives without a measured rate appear slow.
+// make lives without a measured rate appear slow. Without other lives, it is what last ones have left after their first measurement.
 func (r *rates) leave() {
-	var last, others []float64
+	var last, others, late []float64 // late: of last lives, after their first measurement
 	for _, j := range r.day.Jobs {
 		for i, l := range j.Lives {
 			done, took, ok := l.progress()
@@ -142,16 +142,21 @@ func (r *rates) leave() {
 			}
 			if rest := took - done/l.Seen; j.ended() && i == len(j.Lives)-1 {
 				last = append(last, rest)
+				if done, took, ok := l.steady(); ok {
+					late = append(late, took-done/l.Seen)
+				}
 			} else {
 				others = append(others, rest)
 			}
 		}
 	}
-	if min(len(last), len(others)) < fewestLives {
-		return
+	switch {
+	case min(len(last), len(others)) >= fewestLives:
+		r.late = max(0, stat.Median(others))
+		r.exit = max(0, stat.Median(last)-r.late)
+	case len(late) >= fewestLives: // on a day with few moves
+		r.exit = max(0, stat.Median(late))
 	}
-	r.late = max(0, stat.Median(others))
-	r.exit = max(0, stat.Median(last)-r.late)
 	for _, j := range r.day.Jobs {
 		if n := len(j.Lives); n > 0 && j.ended() {
 			l := j.Lives[n-1]
@@ -168,7 +173,7 @@ const fewestLives = 5 // of each kind
 const unexplained = 0.1
 
 // fit sets the times at which the lives of a job began to make progress so that its steps at the measured rate fill the
-// rest of each life; where that cannot be, the rate is that of the whole lives.
+// rest of each life. A rate that does not explain the time after its measurement is replaced by that of this time.
 func (r *rates) fit(j *Job) {
 	for _, l := range j.Lives { // a life is no shorter than its steps at the rate
 		p := place{l.Device, l.GPUs}
@@ -176,37 +181,28 @@ func (r *rates) fit(j *Job) {
 			r.seen[j.ID][p] = least
 		}
 	}
+	steps, time, slow, rated := map[place]float64{}, map[place]float64{}, map[place]bool{}, map[place]bool{}
 	for _, l := range j.Lives {
-		p := place{l.Device, l.GPUs}
-		done, took, ok := l.progress()
-		rate := r.seen[j.ID][p]
-		if math.IsNaN(l.Worked) && rate > 0 && l.Done > l.Before { // it left before its rate was measured
-			l.Worked = max(l.Start, l.until()-(l.Done-l.Before)/rate)
-			continue
-		}
-		if !ok || !(rate > 0) {
-			continue
-		}
-		rest := took - done/rate
-		if rest > max(3, unexplained*took) {
-			l.slow = true
-			continue
-		}
-		l.Worked = max(l.Start, l.Worked+rest)
+		rated[place{l.Device, l.GPUs}] = rated[place{l.Device, l.GPUs}] || l.ratedDone > l.Before
 	}
-	steps, time := map[place]float64{}, map[place]float64{}
-	slow := map[place]bool{}
-	for _, l := range j.Lives {
-		if done, took, ok := l.progress(); ok {
-			p := place{l.Device, l.GPUs}
-			steps[p] += done
-			time[p] += took
-			slow[p] = slow[p] || l.slow
+	for i, l := range j.Lives {
+		p := place{l.Device, l.GPUs}
+		if done, took, ok := l.steady(); ok && !j.lost(i) && (l.ratedDone > l.Before || !rated[p]) {
+			steps[p], time[p] = steps[p]+done, time[p]+took
+			slow[p] = slow[p] || took-done/r.seen[j.ID][p] > max(3, unexplained*took)
 		}
 	}
 	for p := range steps {
 		if slow[p] {
 			r.seen[j.ID][p] = steps[p] / time[p]
+		}
+	}
+	for i, l := range j.Lives {
+		rate := r.seen[j.ID][place{l.Device, l.GPUs}]
+		if math.IsNaN(l.Worked) && rate > 0 && l.Done > l.Before { // it left before its rate was measured
+			l.Worked = max(l.Start, l.until()-(l.Done-l.Before)/rate)
+		} else if done, took, ok := l.progress(); ok && rate > 0 && !j.lost(i) {
+			l.Worked = max(l.Start, l.Worked+took-done/rate)
 		}
 	}
 }
@@ -232,6 +228,16 @@ func (r *rates) fitUnmeasured(j *Job) {
 // its devices. ok is false if it made none, or has not ended: what it has done since the last event is not known.
 func (l *life) progress() (steps, seconds float64, ok bool) {
 	steps, seconds = l.Done-l.Before, l.until()-l.Worked-l.lostBeside(l.until())
+	return steps, seconds, !l.open && steps > 0 && seconds > 0
+}
+
+// steady is progress since the first measurement of the rate, which no delay of the start is part of; since the start if the steps
+// then are not known.
+func (l *life) steady() (steps, seconds float64, ok bool) {
+	if !(l.ratedDone > l.Before) {
+		return l.progress()
+	}
+	steps, seconds = l.Done-l.ratedDone, l.until()-l.rated-l.lostBeside(l.until())+l.lostBeside(l.rated)
 	return steps, seconds, !l.open && steps > 0 && seconds > 0
 }
 
@@ -349,7 +355,9 @@ type moves struct {
 	samples [3][]sample
 	means   [3]map[string]float64 // by kind of job
 	all     [3]float64            // over all kinds of jobs; 0 without any
-	assumed bool                  // no save was measured
+	// crowding is by how much a start takes longer, relative to one alone, for each other one at the same time.
+	crowding struct{ value, sd float64 }
+	assumed  bool // no save was measured
 	// learned are the rates that the server measured in the first lives of jobs on their devices, one after the other, relative
 	// to the last.
 	learned [][]cluster.Measurement
@@ -367,15 +375,18 @@ type sample struct {
 	of    *Job
 	life  *life
 	taken float64
+	// others is the mean number of other jobs that started during a start, and before that at its beginning.
+	others, before float64
 }
+
+// alone returns what a start would have taken without others at the same time.
+func (s *sample) alone(crowding float64) float64 { return s.taken / (1 + crowding*s.others) }
 
 func newMoves(d *Day, r *rates) *moves {
 	m := &moves{}
-	by := [3]map[string][]float64{{}, {}, {}}
 	add := func(cost int, j *Job, l *life, taken float64) {
 		if taken >= 0 && !j.silent {
-			m.samples[cost] = append(m.samples[cost], sample{j, l, taken})
-			by[cost][j.kind()] = append(by[cost][j.kind()], taken)
+			m.samples[cost] = append(m.samples[cost], sample{of: j, life: l, taken: taken})
 		}
 	}
 	for _, j := range d.Jobs {
@@ -398,8 +409,13 @@ func newMoves(d *Day, r *rates) *moves {
 			add(saving, j, l, l.Save)
 		}
 	}
-	for cost := range by {
-		m.means[cost], m.all[cost] = shrunk(by[cost])
+	m.crowd(d)
+	for cost := range m.samples {
+		by := map[string][]float64{}
+		for _, s := range m.samples[cost] {
+			by[s.of.kind()] = append(by[s.of.kind()], s.alone(m.crowding.value))
+		}
+		m.means[cost], m.all[cost] = shrunk(by)
 	}
 	if len(m.samples[laterStart]) == 0 {
 		m.samples[laterStart], m.means[laterStart], m.all[laterStart] = m.samples[firstStart], m.means[firstStart], m.all[firstStart]
@@ -407,6 +423,75 @@ func newMoves(d *Day, r *rates) *moves {
 	m.assumed = len(m.samples[saving]) == 0
 	return m
 }
+
+// crowd measures by how much starts at the same time slow each other, as they share the CPUs and the disk of a machine: of the
+// starts of a kind of job, the slope over the number of others. Before the first evidence, a start is assumed to be slowed by
+// none to all of the CPUs that another one may occupy.
+func (m *moves) crowd(d *Day) {
+	type edge struct {
+		at float64
+		n  int // of starts from then on: 1 more or less
+		of *sample
+	}
+	var edges []edge
+	kinds := map[string][]*sample{}
+	for _, cost := range []int{firstStart, laterStart} {
+		for i := range m.samples[cost] {
+			if s := &m.samples[cost][i]; s.taken > 0 {
+				edges = append(edges, edge{s.life.Start, 1, s}, edge{s.life.Start + s.taken, -1, s})
+				kinds[s.of.kind()] = append(kinds[s.of.kind()], s)
+			}
+		}
+	}
+	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	now, sum, last := 0, 0.0, 0.0 // starts, and their seconds so far
+	for i, e := range edges {
+		for k := i; e.n > 0 && k < len(edges) && edges[k].at == e.at; k++ { // at the same time
+			e.of.before += float64(max(edges[k].n, 0))
+		}
+		e.of.before += float64((now - 1) * max(e.n, 0))
+		sum += float64(now) * (e.at - last)
+		now, last = now+e.n, e.at
+		if e.of.others -= float64(e.n) * sum; e.n < 0 {
+			e.of.others = max(0, e.of.others/e.of.taken-1)
+		}
+	}
+	// The number at the beginning is the instrument: one that takes longer has fewer others in the end.
+	zz, zx, zy, xx, xy, yy, mean, n, free := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0
+	for _, key := range slices.Sorted(maps.Keys(kinds)) { // sums depend on the order
+		took, others, before := 0.0, 0.0, 0.0
+		for _, s := range kinds[key] {
+			part := 1 / float64(len(kinds[key]))
+			took, others, before = took+s.taken*part, others+s.others*part, before+s.before*part
+		}
+		for _, s := range kinds[key] {
+			x, y, z := s.others-others, s.taken/took-1, s.before-before
+			zz, zx, zy = zz+z*z, zx+z*x, zy+z*y
+			xx, xy, yy, mean, n = xx+x*x, xy+x*y, yy+y*y, mean+s.others, n+1
+		}
+		free += float64(len(kinds[key]) - 1)
+	}
+	cpus := 0.0
+	for _, t := range d.Devices {
+		cpus += t.CPUs * float64(t.Count)
+	}
+	c := &m.crowding
+	if cpus > 0 {
+		c.value = 1 / (2 * cpus)
+	}
+	if c.sd = max(c.value, leastCrowding); free >= fewestLives && zx > 0 {
+		slope := zy / zx // of the time relative to that with the mean number of others
+		alone := 1 - slope*mean/n
+		sd := math.Sqrt(max(yy-2*slope*xy+slope*slope*xx, 0)/free*zz) / zx / (alone * alone)
+		if prior, seen := 1/(c.sd*c.sd), 1/(sd*sd); alone > 0 && sd > 0 {
+			c.value, c.sd = (prior*c.value+seen*slope/alone)/(prior+seen), 1/math.Sqrt(prior+seen)
+		}
+	}
+	c.value = max(c.value, 0)
+}
+
+// leastCrowding is the least standard deviation of the crowding that is assumed before any evidence.
+const leastCrowding = 0.1
 
 // mean returns the mean seconds of a start, from receiving devices to the first progress, or of a save, from the request to
 // leave until the devices are free, of a job.
@@ -421,8 +506,8 @@ func (m *moves) mean(cost int, j *Job) float64 {
 }
 
 // draw returns the costs of the n-th life of a job: those of lives of the day, relative to the means of their jobs. What was
-// not measured is NaN.
-func (m *moves) draw(j *Job, n int, random *rand.Rand) cluster.LifeCosts {
+// not measured is NaN. A start is one without others at the same time.
+func (m *moves) draw(j *Job, n int, crowding float64, random *rand.Rand) cluster.LifeCosts {
 	nan := math.NaN()
 	c := cluster.LifeCosts{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan}
 	start := laterStart
@@ -430,6 +515,7 @@ func (m *moves) draw(j *Job, n int, random *rand.Rand) cluster.LifeCosts {
 		start = firstStart
 	}
 	if s, scale := m.pick(start, j, random); s != nil {
+		scale *= s.alone(crowding) / s.taken
 		c.Start, c.Startup, c.Measured = scale*s.taken, scale*s.life.Startup, max(0, s.life.Known-s.life.Worked)
 		if n == 1 {
 			c.Keeps = s.of.KeepsKnown - s.life.Start

@@ -693,3 +693,93 @@ func TestRunningJobKeepsItsRate(t *testing.T) {
 		t.Errorf("%v s for steps lost", w.RepeatedS)
 	}
 }
+
+// TestDelayedStartsAreNotSlowness: on a busy machine, starts take seconds more than the server measures of them. That makes no
+// job slow, so that a policy with few moves is predicted from the day of one with many.
+func TestDelayedStartsAreNotSlowness(t *testing.T) {
+	sum, n := 0.0, 0.0
+	for seed := uint64(51); seed < 54; seed++ {
+		s, random := drawDay(seed, 20), rand.New(rand.NewPCG(seed, 2))
+		jobs := map[int]*simulated{}
+		for _, j := range s.jobs {
+			jobs[j.ID] = j
+			for range 80 {
+				start := 4 + 6*random.Float64()
+				j.lives = append(j.lives, cluster.LifeCosts{Start: start, Startup: 2, Keeps: math.NaN(), Save: 1, Measured: 1 + random.Float64()})
+			}
+		}
+		day, err := NewDay(s.live(t, "srtf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, seen := range newRates(day).seen {
+			for p, rate := range seen {
+				sum, n = sum+math.Log(rate/jobs[id].rate[p]), n+1
+			}
+		}
+	}
+	t.Logf("%g rates, off by %+.2f %% on average", n, 100*sum/n)
+	if n < 60 || math.Abs(sum/n) > 0.005 {
+		t.Errorf("%g rates, off by %+.2f %% on average", n, 100*sum/n)
+	}
+}
+
+// TestExitOfADayWithoutMoves: what trainings need to leave after their last step is measured on a day without a move, too.
+func TestExitOfADayWithoutMoves(t *testing.T) {
+	s := drawDay(7, 20)
+	for _, j := range s.jobs {
+		j.exit, j.measured = 2, 1
+	}
+	day, err := NewDay(s.live(t, "themis"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := newRates(day); math.Abs(r.exit-2) > 0.1 {
+		t.Errorf("%.2f s to leave, want 2", r.exit)
+	}
+}
+
+// TestCrowding: by how much starts at the same time slow each other is measured on a day with many of them, and assumed from the
+// number of CPUs without any.
+func TestCrowding(t *testing.T) {
+	day := func(crowding float64, policy string) *Day {
+		s, random := drawDay(9, 40).costly(9), rand.New(rand.NewPCG(9, 4))
+		for _, j := range s.jobs {
+			j.Command = "train"
+			j.lives, j.other = nil, func(int) cluster.LifeCosts {
+				start := 1.5 * math.Exp(0.2*random.NormFloat64())
+				return cluster.LifeCosts{Start: start, Startup: start, Keeps: math.NaN(), Save: 0.3, Measured: 1}
+			}
+		}
+		s.crowding = crowding
+		whole := *s.day
+		whole.Devices = slices.Clone(fourTypes)
+		for i := range whole.Devices { // two in all
+			whole.Devices[i].CPUs = 0.4
+		}
+		s.day = &whole
+		d, err := NewDay(s.live(t, policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	measured := func(d *Day) (value, sd float64) {
+		c := newMoves(d, newRates(d)).crowding
+		return c.value, c.sd
+	}
+	for _, want := range []float64{0, 0.6} {
+		v, sd := measured(day(want, "fifo_perf"))
+		t.Logf("starts slow each other by %.2f ± %.2f, want %g", v, sd, want)
+		if math.Abs(v-want) > 2*sd || sd > 0.2 || (v > 0.2) != (want > 0.2) {
+			t.Errorf("starts slow each other by %.2f ± %.2f, want %g", v, sd, want)
+		}
+	}
+	alone := day(0.6, "themis")
+	for _, j := range alone.Jobs[1:] {
+		j.Lives = nil
+	}
+	if v, _ := measured(alone); v != 0.25 {
+		t.Errorf("assumed without evidence: %g, want half of one of two CPUs", v)
+	}
+}

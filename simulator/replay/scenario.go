@@ -20,6 +20,8 @@ type scenario struct {
 	// whole leaves all jobs the devices that they requested, also those that they did not use.
 	whole bool
 	pairs pairRates
+	// crowding is by how much a start takes longer for each other one at the same time.
+	crowding float64
 }
 
 // simulated is a job of a scenario.
@@ -36,7 +38,7 @@ type simulated struct {
 
 // simulate runs the scenario under policies, which replace one another.
 func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*cluster.Outcome, error) {
-	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, From: s.day.From, Policies: policies, Log: s.log,
+	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, From: s.day.From, Policies: policies, Log: s.log, Crowding: s.crowding,
 		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
 	for _, j := range s.jobs {
 		sim.Jobs = append(sim.Jobs, s.trial(j))
@@ -88,7 +90,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 	a.sources, a.left = map[rateSource]int{}, nil
 	write := 1 - math.Sqrt(random.Float64())
 	seed := random.Uint64()
-	s := &scenario{day: a.day, pairs: a.rates.pairs}
+	s := &scenario{day: a.day, pairs: a.rates.pairs, crowding: max(0, a.moves.crowding.value+a.moves.crowding.sd*random.NormFloat64())}
 	for _, j := range a.day.Jobs {
 		steps, ok := j.work()
 		own := map[place]float64{}
@@ -109,7 +111,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		}
 		next := &simulated{Job: j, steps: steps, rate: own, first: a.moves.mean(firstStart, j), again: a.moves.mean(laterStart, j), save: a.moves.mean(saving, j), exit: a.rates.exit,
 			measured: a.measured, lives: a.costs(j), other: func(n int) cluster.LifeCosts {
-				return a.moves.draw(j, n, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
+				return a.moves.draw(j, n, s.crowding, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
 			}}
 		if a.moves.assumed {
 			next.save = a.rates.exit + write*next.again

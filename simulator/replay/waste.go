@@ -35,8 +35,7 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 			if l.Save > 0 {
 				w.SavingS += n * Number(l.Save)
 			}
-			last := i == len(j.Lives)-1
-			if !(l.Asked <= l.Left) && !l.open && !(last && j.State.Ended()) {
+			if j.lost(i) {
 				w.Lost++
 			}
 			if done, took, ok := l.progress(); ok {

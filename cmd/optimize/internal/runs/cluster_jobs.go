@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -179,11 +180,19 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 // table formats jobs as a table.
 func table(jobs []jobDocument, now time.Time) (string, error) {
 	var b strings.Builder
-	t := newTable(&b, []string{"job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost"}, tablewriter.WithRowAlignment(tw.AlignLeft),
+	const deadlines = 8 // the column, of jobs that have one
+	limited := slices.ContainsFunc(jobs, func(j jobDocument) bool { return j.Deadline != nil })
+	columns := func(cells ...string) []string {
+		if !limited {
+			return slices.Delete(cells, deadlines, deadlines+1)
+		}
+		return cells
+	}
+	t := newTable(&b, columns("job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost"), tablewriter.WithRowAlignment(tw.AlignLeft),
 		tablewriter.WithTrimSpace(tw.Off), tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}))
 	for i := range jobs {
 		j := &jobs[i]
-		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j)); err != nil {
+		if err := t.Append(columns(strconv.Itoa(j.ID), j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j))); err != nil {
 			return "", err
 		}
 	}
