@@ -3,6 +3,7 @@ package solve
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -120,7 +121,7 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) error {
 		return err
 	}
 	l.group(s, p, nil, nil, weight, floor)
-	if e.single || p != nil && p.uneven() {
+	if e.single || p != nil && (p.uneven() || slices.Contains(l.groupOf, -1)) {
 		l.apart()
 	}
 	e.kinds, e.rising, e.groups = len(l.kinds), floor == nil, l.count
@@ -139,16 +140,15 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) error {
 		}
 	}
 	e.beside = e.beside[:0]
-	first := map[[2]int]int{}
+	first := make([]int, len(l.count)*len(l.count)) // by two groups: the first column; 0: none yet
 	for _, p := range s.Pairs {
 		a, b := l.groupOf[p.A], l.groupOf[p.B]
 		if a > b {
 			a, b, p = b, a, Pair{p.B, p.A, p.RateB, p.RateA}
 		}
-		at, known := first[[2]int{a, b}]
-		if !known {
-			at = len(e.columns)
-			first[[2]int{a, b}] = at
+		at := &first[a*len(l.count)+b]
+		if *at == 0 {
+			*at = len(e.columns)
 			for c, j := range l.kinds {
 				e.columns = append(e.columns, ecosColumn{
 					use: s.Scale[p.A], limit: int32(c), timeA: int32(a), timeB: int32(b),
@@ -157,9 +157,9 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) error {
 			}
 		}
 		for c := range l.kinds {
-			e.columns[at+c].count++
+			e.columns[*at+c].count++
 		}
-		e.beside = append(e.beside, at)
+		e.beside = append(e.beside, *at)
 	}
 	e.allocate()
 	for k := range e.columns {

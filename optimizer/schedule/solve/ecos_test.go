@@ -173,6 +173,19 @@ func TestECOSPairsOfEqualJobs(t *testing.T) {
 	}
 }
 
+// A job without any rate, and a cluster without devices, have no solution rather than an end of the program.
+func TestECOSPairsOfUselessJobs(t *testing.T) {
+	nothing := []float64{0}
+	s := Sharing{Rate: [][]float64{{1}, {0}, {1}}, Scale: []float64{1, 1, 1}, Devices: []float64{1},
+		Pairs: []Pair{{0, 1, nothing, nothing}, {0, 2, nothing, nothing}, {1, 2, nothing, nothing}}}
+	for _, devices := range []float64{1, 0} {
+		s.Devices[0] = devices
+		if sol, err := ECOSMaxMin(s, []float64{1, 1, 1}); err == nil && sol.Value > 1e-6 {
+			t.Errorf("value %v, want 0", sol.Value)
+		}
+	}
+}
+
 func BenchmarkECOS(b *testing.B) {
 	for _, c := range []struct{ jobs, types int }{{100, 26}, {2048, 2048}} {
 		s, w := instance(c.jobs, c.types, oneTo8)
