@@ -442,18 +442,16 @@ func (g *program) ecos(with func(solve.Sharing) (solve.Solution, error)) (sol so
 	return sol, true
 }
 
-// withIdlePairs returns the pairs, followed by those without throughput. Gavel's programs contain shares for the
-// latter as well, which affect the centre of the optimal face.
+// withIdlePairs returns the pairs, which are in the order of addPairs, followed by those without throughput. Gavel's programs
+// contain shares for the latter as well, which affect the centre of the optimal face.
 func (g *program) withIdlePairs() []solve.Pair {
-	known := make(map[[2]int]bool, len(g.Pairs))
-	for i := range g.Pairs {
-		known[[2]int{g.Pairs[i].A, g.Pairs[i].B}] = true
-	}
-	pairs := append([]solve.Pair(nil), g.Pairs...)
+	pairs, known := slices.Clone(g.Pairs), g.Pairs
 	nothing := make([]float64, len(g.Devices))
 	for b := range g.jobs {
 		for a := range b {
-			if g.Scale[a] == g.Scale[b] && !known[[2]int{a, b}] {
+			if len(known) > 0 && known[0].A == a && known[0].B == b {
+				known = known[1:]
+			} else if g.Scale[a] == g.Scale[b] {
 				pairs = append(pairs, solve.Pair{A: a, B: b, RateA: nothing, RateB: nothing})
 			}
 		}

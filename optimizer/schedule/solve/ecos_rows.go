@@ -44,17 +44,13 @@ func (r *ecosRows) factorise(v []float64) bool {
 		progressB[b+1] += beside * -c.rateB
 		limit[b] += use
 		limit[b+1] += use * -c.rateB
-		if a < b {
-			timeB[a] += w
-			timeB[a+1] += w * -c.rateA
-			progressB[a] += beside
-			progressB[a+1] += beside * -c.rateA
-		} else {
-			timeA[b] += w
-			timeA[b+1] += w * -c.rateB
-			progressA[b] += progress
-			progressA[b+1] += progress * -c.rateB
+		if a == b { // both triangles
+			w, beside = 2*w, 2*beside
 		}
+		timeB[a] += w
+		timeB[a+1] += w * -c.rateA
+		progressB[a] += beside
+		progressB[a+1] += beside * -c.rateA
 	}
 	for i := range r.rows {
 		line := len(r.columns) + i

@@ -3,6 +3,7 @@ package solve
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -50,16 +51,19 @@ type ecosSolver struct {
 	q             []float64
 
 	layout layout // used for grouping jobs only
+	single bool   // equal jobs are not grouped
+	beside []int  // by pair: its first column
 	buffer []float64
 }
 
 // ecosSolvers pools solvers: simulations solve thousands of programs of similar size.
 var ecosSolvers = sync.Pool{New: func() any { return new(ecosSolver) }}
 
-// ecosColumn is the time of a job, or of two co-located jobs, on a device type.
+// ecosColumn is the time of a job, or of two co-located jobs, on a device type. It represents count equal columns.
 type ecosColumn struct {
 	count, use   float64
 	rateA, rateB float64 // multiplied by the weights
+	perA, perB   float64 // number of these columns to which one job of each group belongs
 	// Lines of the time of both jobs, in which −1 is no second job, and of the device type; progress follows time.
 	timeA, timeB, limit int32
 }
@@ -107,12 +111,17 @@ func (e *ecosSolver) kindLine(j int) int     { return len(e.columns) + 2*len(e.g
 func (e *ecosSolver) lines() int             { return e.kindLine(e.kinds) }
 
 // build sets up the program of a sharing: with floor, the progress of each job is at least its floor; with a nil
-// floor, the minimum of weight times progress is maximized. Without pairs, equal jobs form one group. Afterwards
-// layout contains the group of each job and the types that have devices.
-func (e *ecosSolver) build(s *Sharing, weight, floor []float64) {
+// floor, the minimum of weight times progress is maximized. Unless single is set, equal jobs form one group, and the pairs of
+// two groups one column by type, because the iterates do not distinguish them. Afterwards layout contains the group of
+// each job and the types that have devices, and beside the first column of each pair.
+func (e *ecosSolver) build(s *Sharing, weight, floor []float64) error {
 	l := &e.layout
-	l.group(s, nil, nil, nil, weight, floor)
-	if len(s.Pairs) > 0 {
+	p, err := newPairing("pairs", s, nil)
+	if err != nil {
+		return err
+	}
+	l.group(s, p, nil, nil, weight, floor)
+	if e.single || p != nil && (p.uneven() || slices.Contains(l.groupOf, -1)) {
 		l.apart()
 	}
 	e.kinds, e.rising, e.groups = len(l.kinds), floor == nil, l.count
@@ -130,20 +139,35 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) {
 			})
 		}
 	}
+	e.beside = e.beside[:0]
+	first := make([]int, len(l.count)*len(l.count)) // by two groups: the first column; 0: none yet
 	for _, p := range s.Pairs {
-		for c, j := range l.kinds {
-			e.columns = append(e.columns, ecosColumn{
-				count: 1, use: s.Scale[p.A], limit: int32(c), timeA: int32(l.groupOf[p.A]), timeB: int32(l.groupOf[p.B]),
-				rateA: weightOf(p.A) * p.RateA[j], rateB: weightOf(p.B) * p.RateB[j],
-			})
+		a, b := l.groupOf[p.A], l.groupOf[p.B]
+		if a > b {
+			a, b, p = b, a, Pair{p.B, p.A, p.RateB, p.RateA}
 		}
+		at := &first[a*len(l.count)+b]
+		if *at == 0 {
+			*at = len(e.columns)
+			for c, j := range l.kinds {
+				e.columns = append(e.columns, ecosColumn{
+					use: s.Scale[p.A], limit: int32(c), timeA: int32(a), timeB: int32(b),
+					rateA: weightOf(p.A) * p.RateA[j], rateB: weightOf(p.B) * p.RateB[j],
+				})
+			}
+		}
+		for c := range l.kinds {
+			e.columns[*at+c].count++
+		}
+		e.beside = append(e.beside, *at)
 	}
 	e.allocate()
 	for k := range e.columns {
 		c := &e.columns[k]
-		e.count[k], c.timeA, c.limit = c.count, int32(e.timeLine(int(c.timeA))), int32(e.kindLine(int(c.limit)))
+		e.count[k], c.perA = c.count, c.count/l.count[c.timeA]
+		c.timeA, c.limit = int32(e.timeLine(int(c.timeA))), int32(e.kindLine(int(c.limit)))
 		if c.timeB >= 0 {
-			c.timeB = int32(e.timeLine(int(c.timeB)))
+			c.timeB, c.perB = int32(e.timeLine(int(c.timeB))), c.count/l.count[c.timeB]
 		}
 	}
 	for g, i := range l.member {
@@ -163,6 +187,15 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) {
 			e.limited = append(e.limited, limit{i, m * e.h[i]})
 		}
 	}
+	return nil
+}
+
+// solveSharing builds and runs the program of a sharing.
+func (e *ecosSolver) solveSharing(s *Sharing, weight, floor []float64) error {
+	if err := e.build(s, weight, floor); err != nil || len(e.groups) == 0 {
+		return err
+	}
+	return e.run()
 }
 
 // apart makes every job a group of its own.
@@ -220,11 +253,11 @@ func (e *ecosSolver) times(x []float64, t float64, out []float64) {
 		c := &e.columns[k]
 		v := x[k]
 		out[k] -= v
-		out[c.timeA] += v
-		out[c.timeA+1] -= c.rateA * v
+		out[c.timeA] += c.perA * v
+		out[c.timeA+1] -= c.perA * c.rateA * v
 		if c.timeB >= 0 {
-			out[c.timeB] += v
-			out[c.timeB+1] -= c.rateB * v
+			out[c.timeB] += c.perB * v
+			out[c.timeB+1] -= c.perB * c.rateB * v
 		}
 		out[c.limit] += c.count * c.use * v
 	}

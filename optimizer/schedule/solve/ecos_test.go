@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -113,6 +115,75 @@ func TestECOSValueIsTheOptimum(t *testing.T) {
 			t.Fatalf("by rows %.10g, the optimum is %.10g", e.t/e.tau, want.Value)
 		}
 	})
+}
+
+// Equal jobs and their pairs are one column by type; their shares are those of the program in which weights that differ in
+// the last digits keep all jobs apart.
+func TestECOSPairsOfEqualJobs(t *testing.T) {
+	const kinds, types = 3, 4
+	compared := 0
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		draw := func(least, most float64) []float64 {
+			list := make([]float64, kinds)
+			for j := range list {
+				list[j] = least + (most-least)*r.Float64()
+			}
+			return list
+		}
+		s := Sharing{Devices: []float64{2, 3, 4}}
+		var weight, apart []float64
+		var rates, beside [types][]float64
+		for k := range types {
+			rates[k], beside[k] = draw(1, 7), draw(0.3, 0.9)
+		}
+		for i := range 15 + r.IntN(10) { // more than fewPairs
+			k := r.IntN(types)
+			s.Rate, s.Scale = append(s.Rate, rates[k]), append(s.Scale, 1)
+			weight = append(weight, 1+float64(k)/2)
+			apart = append(apart, weight[i]*(1+float64(i)*0x1p-50))
+			for j := range i {
+				p := Pair{A: j, B: i, RateA: make([]float64, kinds), RateB: make([]float64, kinds)}
+				for d := range kinds {
+					both := beside[k][d] * beside[slices.IndexFunc(rates[:], func(l []float64) bool { return &l[0] == &s.Rate[j][0] })][d]
+					p.RateA[d], p.RateB[d] = s.Rate[j][d]*both, s.Rate[i][d]*both
+				}
+				s.Pairs = append(s.Pairs, p)
+			}
+		}
+		sol, err := ECOSMaxMin(s, weight)
+		want, errApart := ECOSMaxMin(s, apart)
+		if err != nil || errApart != nil {
+			continue // it may end without a solution, more often with more columns
+		}
+		compared++
+		if err := feasible(s, sol); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range append(want.X, want.Pairs...) {
+			for j, v := range row {
+				if got := append(sol.X, sol.Pairs...)[i]; !(math.Abs(got[j]-v) < 1e-4) {
+					t.Fatalf("seed %d: shares %.7f in row %d, of jobs kept apart %.7f", seed, got, i, row)
+				}
+			}
+		}
+	}
+	if compared < 10 {
+		t.Errorf("%d programs compared", compared)
+	}
+}
+
+// A job without any rate, and a cluster without devices, have no solution rather than an end of the program.
+func TestECOSPairsOfUselessJobs(t *testing.T) {
+	nothing := []float64{0}
+	s := Sharing{Rate: [][]float64{{1}, {0}, {1}}, Scale: []float64{1, 1, 1}, Devices: []float64{1},
+		Pairs: []Pair{{0, 1, nothing, nothing}, {0, 2, nothing, nothing}, {1, 2, nothing, nothing}}}
+	for _, devices := range []float64{1, 0} {
+		s.Devices[0] = devices
+		if sol, err := ECOSMaxMin(s, []float64{1, 1, 1}); err == nil && sol.Value > 1e-6 {
+			t.Errorf("value %v, want 0", sol.Value)
+		}
+	}
 }
 
 func BenchmarkECOS(b *testing.B) {
