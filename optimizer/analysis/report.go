@@ -276,20 +276,19 @@ func priceOf(r *run) price {
 	p := price{Rates: &rates}
 	var parts []string
 	if r.Price.Instance > 0 {
-		parts = append(parts, page.USD(float64(r.Price.Instance))+" a machine and hour")
+		parts = append(parts, page.USD(float64(r.Price.Instance))+" per machine-hour")
 	} else {
 		for _, u := range []struct {
 			usd  cost.USD
 			what string
 		}{{r.Price.GPUHour, "GPU"}, {r.Price.CPUHour, "CPU"}, {r.Price.GiBHour, "GiB"}} {
 			if u.usd > 0 {
-				parts = append(parts, page.USD(float64(u.usd))+" a "+u.what)
+				parts = append(parts, page.USD(float64(u.usd))+" per "+u.what+"-hour")
 			}
 		}
 		if len(parts) == 0 {
 			parts = []string{"nothing"}
 		}
-		parts[len(parts)-1] += " and hour"
 	}
 	p.Words = "at " + strings.Join(parts, ", ")
 	if r.Price.Source != "" {

@@ -158,10 +158,10 @@ func (r *Sizing) prices() []string {
 			what string
 		}{{float64(p.Instance), "machine"}, {float64(p.GPUHour), "GPU"}, {float64(p.CPUHour), "CPU"}, {float64(p.GiBHour), "GiB"}} {
 			if u.usd > 0 && (p.Instance == 0 || u.what == "machine") {
-				parts = append(parts, page.USD(u.usd)+" a "+u.what)
+				parts = append(parts, page.USD(u.usd)+" per "+u.what+"-hour")
 			}
 		}
-		words := fmt.Sprintf("%s at %s and hour, %s, dated %s", page.Plural(p.Runs, "run"), strings.Join(parts, ", "), page.Clean(p.Source), page.Clean(p.Dated))
+		words := fmt.Sprintf("%s at %s, %s, dated %s", page.Plural(p.Runs, "run"), strings.Join(parts, ", "), page.Clean(p.Source), page.Clean(p.Dated))
 		out, defaults = append(out, words), defaults || p.Default
 	}
 	if defaults {

@@ -166,7 +166,7 @@ func (w *watch) terminate(now, grace time.Duration) []action {
 // stoppedFor is the time for which a keeper that a signal stops after its limit remains stopped.
 const stoppedFor = 2 * time.Second
 
-// wakeStopped returns when the keeper must run even if a signal has stopped it: at the limit or soon after; 0 without one.
+// wakeStopped returns when the keeper must run even if a signal has stopped it; 0 without a limit.
 func (w *watch) wakeStopped(now time.Duration) time.Duration {
 	if w.stopAt == 0 {
 		return 0

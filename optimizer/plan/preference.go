@@ -85,7 +85,7 @@ func (p Preference) weights() [3]float64 { return [3]float64{p.Time, p.Cost, p.R
 // String returns the name of the preset, or the weights.
 func (p Preference) String() string {
 	for _, q := range presets {
-		if p == q.Preference {
+		if max(math.Abs(p.Time-q.Preference.Time), math.Abs(p.Cost-q.Preference.Cost), math.Abs(p.Resource-q.Preference.Resource)) < 5e-4 { // they print alike
 			return q.Name
 		}
 	}

@@ -93,7 +93,7 @@ func (o *Outcome) loadChart(m measure) page.Chart {
 // distributions returns charts of the distributions of completion times and fairness in a scenario over all seeds.
 func (o *Outcome) distributions(scenario int) []page.Chart {
 	share := page.Axis{Name: "share of jobs", Zero: true, Share: true}
-	jct := page.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: page.Axis{Name: "hours", Log: true}, Y: share}
+	jct := page.Chart{Title: "Completion times", Note: "cumulative share of the jobs; all seeds", X: page.Axis{Name: "hours", Log: true}, Y: share}
 	ftf := page.Chart{Title: "Finish-time fairness", Note: "share of the jobs with completion time of at most x times that under isolated; all seeds",
 		X: page.Axis{Name: "times that of isolated", Log: true}, Y: share}
 	for p, policy := range o.Policies {

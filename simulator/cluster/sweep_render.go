@@ -149,7 +149,7 @@ func (r *RunView) pictured() page.Document {
 	d.Title = "Simulated cluster: " + d.Title
 	d.Sections[0].Blocks[0].Intro = "JCT, the job completion time, is the time from the arrival of a job to its completion. The makespan ends with the last job."
 	charts := []page.Chart{{
-		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
+		Title: "Completion times", Note: "cumulative share of the jobs by time from arrival to completion",
 		X: page.Axis{Name: "hours", Log: true}, Y: page.Axis{Name: "share of jobs", Zero: true, Share: true},
 		Series: []page.Series{page.Distribution(r.Policy, hoursText(r.Result))},
 	}, utilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}

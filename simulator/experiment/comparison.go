@@ -55,6 +55,10 @@ type Metric struct {
 	Unit   string    `json:"unit,omitempty"` // "s", "USD"; "share" is printed in percent; empty: a plain number
 	Better direction `json:"better,omitempty"`
 	Means  string    `json:"means,omitempty"` // one sentence: the cases covered and the reference
+	// Title is the name in text and HTML; empty means Name with spaces.
+	Title string `json:"-"`
+	// Change displays the values with their sign: changes from a reference.
+	Change bool `json:"-"`
 	// Hours displays a metric in seconds as hours in text and HTML.
 	Hours bool `json:"-"`
 	// Detail metrics explain others: text and HTML show only their means.

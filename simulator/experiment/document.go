@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -90,7 +91,11 @@ func (c *Comparison) estimates(m Metric) page.Picture {
 	if m.Hours {
 		unit = 3600
 	}
-	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v * unit)) }, Why: "no policy has a value"}
+	label := func(v float64) string { return m.show(Number(v * unit)) }
+	if m.Unit == "share" { // without trailing zeros
+		label = func(v float64) string { return strings.Replace(fmt.Sprintf("%.4g %%", 100*v), "-", "−", 1) }
+	}
+	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: label, Why: "no policy has a value"}
 	for _, p := range c.Policies {
 		r, _ := c.Row(p, m.Name)
 		if r.N == 0 {
@@ -212,7 +217,7 @@ func (c *Comparison) metric(m Metric) *page.Table {
 
 // Label returns the displayed name of a metric: its name as words, with the unit.
 func (m Metric) Label() string {
-	name, unit := m.Name, ""
+	name, unit := cmp.Or(m.Title, m.Name), ""
 	if end, ok := map[string]string{"s": "_s", "USD": "_usd", "J": "_joules"}[m.Unit]; ok {
 		name, unit = strings.TrimSuffix(name, end), " ("+m.Unit+")"
 	}
@@ -248,22 +253,23 @@ func (m Metric) show(n Number) string {
 	if !n.Known() {
 		return "–"
 	}
+	sign := ""
+	if m.Change && n > 0 {
+		sign = "+"
+	}
 	if m.Unit == "share" {
-		return figure(100*float64(n)) + " %"
+		return sign + figure(100*float64(n)) + " %"
 	}
 	if m.Hours {
 		n /= 3600
 	}
-	return figure(float64(n))
+	return sign + figure(float64(n))
 }
 
 // signed formats a difference with its sign.
 func (m Metric) signed(n Number) string {
-	s := m.show(n)
-	if n > 0 && n.Known() {
-		return "+" + s
-	}
-	return s
+	m.Change = true
+	return m.show(n)
 }
 
 // between formats an interval in the unit of show.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,8 +45,10 @@ func (r *Result) charts() []page.Chart {
 	}
 	list := []page.Chart{volume, utility,
 		{Title: "Points on the front", X: steps, Y: page.Axis{Whole: true}, Series: []page.Series{r.line("points", func(p *point) float64 { return float64(p.FrontSize) })}},
-		{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: page.Axis{Log: true}, Series: []page.Series{r.line("loss", func(p *point) float64 { return p.Loss })}},
 		returns,
+	}
+	if loss := r.line("loss", func(p *point) float64 { return p.Loss }); slices.ContainsFunc(loss.Points, func(p page.Point) bool { return page.Known(p.Y) }) { // else it has no critics
+		list = append(list, page.Chart{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: page.Axis{Log: true}, Series: []page.Series{loss}})
 	}
 	for i := range list {
 		for k := range r.Curve {
@@ -59,7 +62,7 @@ func (r *Result) charts() []page.Chart {
 
 // document returns the page of the curve.
 func (r *Result) document() page.Document {
-	d := page.Document{Title: fmt.Sprintf("How agent %s learned in %s", r.Meta.Agent, r.Meta.Env),
+	d := page.Document{Title: fmt.Sprintf("Training of agent %s in %s", r.Meta.Agent, r.Meta.Env),
 		Subtitle: "Each point is one measurement of the agent without exploration; the vertical mark is the agent that was kept."}
 	if r.Steps < r.Of {
 		d.Subtitle += " The training was interrupted."
@@ -76,7 +79,7 @@ func (r *Result) document() page.Document {
 		add("over the performance model", fmt.Sprintf("%+.5f ± %.5f", j.OverModel, 2*j.OverModelSE))
 	}
 	if !math.IsNaN(r.WallSeconds) {
-		add("time", fmt.Sprintf("%.0f s", r.WallSeconds))
+		add("time", page.Duration(r.WallSeconds))
 	}
 	d.Sections = []page.Section{{ID: "curves", Title: "Curves", Blocks: []page.Block{{Pictures: page.Pictures(r.charts())}}}}
 	if len(r.Front) > 0 {
@@ -84,7 +87,7 @@ func (r *Result) document() page.Document {
 		for _, p := range r.Front {
 			g.Rows = append(g.Rows, page.Row(figures(p)...))
 		}
-		d.Sections = append(d.Sections, page.Section{ID: "front", Title: "The front", Intro: "Returns of the kept agent by objective; more is better.", Blocks: []page.Block{{Table: g}}})
+		d.Sections = append(d.Sections, page.Section{ID: "front", Title: "Pareto front", Intro: "Returns of the kept agent by objective; more is better.", Blocks: []page.Block{{Table: g}}})
 	}
 	return d
 }

@@ -88,9 +88,9 @@ func (a *Audit) policyWords() string {
 func (a *Audit) Document() page.Document {
 	d := a.document()
 	e := page.Estimates{Title: "Mean completion time by policy", Label: page.Duration, Why: "no policy could be simulated"}
-	for _, p := range a.Others {
-		if p.Failed == "" {
-			e.Rows = append(e.Rows, page.Estimate{Name: p.Policy, Mean: float64(p.MeanJCTS.Value), Lo: float64(p.MeanJCTS.Lo), Hi: float64(p.MeanJCTS.Hi), Text: duration(p.MeanJCTS.Value)})
+	for _, equal := range a.equalPolicies() {
+		if p := equal[0]; p.Failed == "" {
+			e.Rows = append(e.Rows, page.Estimate{Name: named(equal), Mean: float64(p.MeanJCTS.Value), Lo: float64(p.MeanJCTS.Lo), Hi: float64(p.MeanJCTS.Hi), Text: duration(p.MeanJCTS.Value)})
 		}
 	}
 	picture := e.Picture()
@@ -120,7 +120,10 @@ func (a *Audit) answers() []page.Answer {
 func (a *Audit) least() (out []page.Answer) {
 	if len(a.Others) > 0 && page.Known(float64(a.Others[0].MeanJCTS.Value)) {
 		best := a.Others[0]
-		text := fmt.Sprintf("%s: mean completion time %s of the simulated day", best.Policy, best.Change.with(percent))
+		text := fmt.Sprintf("%s: mean completion time %s against the policy in force, both simulated", best.Policy, best.Change.with(percent))
+		if best.InForce {
+			text = best.Policy + ", the policy in force; no other one is better in the simulation"
+		}
 		if saved := float64(best.Saved.Value); saved > 0 && !best.InForce {
 			text += fmt.Sprintf(", %s less in all", page.Duration(saved))
 		}
@@ -141,7 +144,7 @@ func (a *Audit) fidelity() *page.Table {
 		{"absolute error of a job, median", "", "", strings.TrimPrefix(percent(a.MedianError), "+")},
 	}
 	if a.Deadlines > 0 && a.Running == 0 {
-		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", page.Count(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", page.Count(float64(s.DeadlinesKept)), a.Deadlines), ""})
+		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", page.Count(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%.3g of %d", float64(s.DeadlinesKept), a.Deadlines), ""})
 	}
 	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)
 }
@@ -156,10 +159,7 @@ func (a *Audit) policies() []page.Block {
 	}
 	var notes []string
 	for _, equal := range a.equalPolicies() {
-		p, name := equal[0], equal[0].Policy
-		if p.InForce {
-			name += " (live)"
-		}
+		p, name := equal[0], named(equal)
 		if p.Failed != "" {
 			notes = append(notes, fmt.Sprintf("%s: not simulated: %s", name, p.Failed))
 			continue
@@ -170,14 +170,13 @@ func (a *Audit) policies() []page.Block {
 				names = append(names, q.Policy)
 			}
 			notes = append(notes, fmt.Sprintf("Equal to %s in every figure: %s.", p.Policy, strings.Join(names, ", ")))
-			name += fmt.Sprintf(" and %d equal", len(names))
 		}
 		number := func(n Number) string { return page.Significant(float64(n)) }
 		times.Rows = append(times.Rows, page.Row(name, duration(p.MeanJCTS.Value), p.MeanJCTS.interval(duration), fmt.Sprintf("%s … %s", duration(p.OneDay.Lo), duration(p.OneDay.Hi)), percent(p.Change.Value), p.Change.interval(percent)))
 		row := []page.Cell{{Text: name}, {Text: duration(p.MakespanS.Value)}, {Text: usd(p.CostUSD.Value), Sub: p.CostUSD.interval(usd)},
 			{Text: number(p.Fairness.Value), Sub: p.Fairness.interval(number)}, {Text: page.Count(float64(p.Moves))}}
 		if a.Deadlines > 0 {
-			row = append(row, page.Cell{Text: fmt.Sprintf("%s of %d", page.Count(float64(p.DeadlinesKept.Value)), a.Deadlines)})
+			row = append(row, page.Cell{Text: fmt.Sprintf("%.3g of %d", float64(p.DeadlinesKept.Value), a.Deadlines)})
 		}
 		rest.Rows = append(rest.Rows, row)
 	}
@@ -191,6 +190,18 @@ func (a *Audit) policies() []page.Block {
 		blocks = append(blocks, page.Block{Notes: notes})
 	}
 	return blocks
+}
+
+// named returns the name of a group of equal policies.
+func named(equal []policyAudit) string {
+	name := equal[0].Policy
+	if equal[0].InForce {
+		name += " (live)"
+	}
+	if n := len(equal) - 1; n > 0 {
+		name += fmt.Sprintf(" and %d equal", n)
+	}
+	return name
 }
 
 // equalPolicies groups the policies that are equal in every figure.

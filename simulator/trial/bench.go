@@ -142,13 +142,13 @@ func metrics(prefer []string) []experiment.Metric {
 	list := []experiment.Metric{
 		{Name: "regret", Unit: "share", Better: experiment.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged except interruptions"},
 		{Name: "deadline_hit", Unit: "share", Better: experiment.Higher, Means: "finished in time, of the jobs with a deadline whose SLA some fixed allocation meets"},
-		{Name: "agreement_kept", Unit: "share", Better: experiment.Higher, Means: "finished in time and within the budget, of the jobs with an SLA that some fixed allocation meets"},
+		{Name: "agreement_kept", Title: "SLA met", Unit: "share", Better: experiment.Higher, Means: "finished in time and within the budget, of the jobs with an SLA that some fixed allocation meets"},
 		{Name: "deadline_hit_in_reach", Unit: "share", Better: experiment.Higher, Detail: true, Means: "the same, of the jobs whose SLA leaves room for one unit of work at the baseline, a tenth of the run for measuring, and an orderly exit"},
-		{Name: "agreement_kept_in_reach", Unit: "share", Better: experiment.Higher, Detail: true, Means: "likewise, within time and budget"},
+		{Name: "agreement_kept_in_reach", Title: "SLA met in reach", Unit: "share", Better: experiment.Higher, Detail: true, Means: "likewise, within time and budget"},
 		{Name: "budget_overrun", Unit: "share", Better: experiment.Lower, Means: "spent beyond the budget, of all jobs with one"},
-		{Name: "time_vs_user", Unit: "share", Better: experiment.Lower, Means: "time against the user's own configuration; finished jobs"},
-		{Name: "cost_vs_user", Unit: "share", Better: experiment.Lower, Means: "cost against the user's own configuration; finished jobs"},
-		{Name: "energy_vs_user", Unit: "share", Better: experiment.Lower, Means: "energy against the user's own configuration; finished jobs whose power is known"},
+		{Name: "time_vs_user", Unit: "share", Change: true, Better: experiment.Lower, Means: "time against the user's own configuration; finished jobs"},
+		{Name: "cost_vs_user", Unit: "share", Change: true, Better: experiment.Lower, Means: "cost against the user's own configuration; finished jobs"},
+		{Name: "energy_vs_user", Unit: "share", Change: true, Better: experiment.Lower, Means: "energy against the user's own configuration; finished jobs whose power is known"},
 		{Name: "restarts", Better: experiment.Lower, Means: "restarts by choice a job, those for probes included"},
 	}
 	if len(prefer) > 1 {

@@ -103,7 +103,7 @@ func slowdownLine(name string, r *queue.Result) page.Series {
 
 // Charts used by both runs and comparisons.
 func queueChart(lines ...page.Series) page.Chart {
-	return page.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
+	return page.Chart{Title: "Waiting jobs", Note: "mean over each of 240 parts of the time, from the first submission on",
 		X: page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "jobs", Zero: true}, Series: lines}
 }
 
@@ -113,7 +113,7 @@ func utilizationChart(lines ...page.Series) page.Chart {
 }
 
 func slowdownChart(lines ...page.Series) page.Chart {
-	return page.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
+	return page.Chart{Title: "Slowdown", Note: "cumulative share of the jobs by bounded slowdown",
 		X: page.Axis{Name: "bounded slowdown", Log: true}, Y: page.Axis{Name: "share of jobs", Zero: true, Share: true}, Series: lines}
 }
 
@@ -159,9 +159,9 @@ func bandwidthChart(r *RunView) (c page.Chart, ok bool) {
 		t := &r.Tree.Processors[p]
 		lines = append(lines, page.Series{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Dense: true, Points: level(over[p].changes, first, last, 1)})
 	}
-	return page.Chart{Title: "Bandwidth asked beyond what there is",
-		Note: fmt.Sprintf("%d of %d processors were oversubscribed at some time, which slows their jobs to 75 %%; the %d where it was most", len(order), len(over), len(lines)),
-		X:    page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "GB/s too much", Zero: true}, Series: lines}, true
+	return page.Chart{Title: "Bandwidth demand above capacity",
+		Note: fmt.Sprintf("%d of %d processors were oversubscribed at some time, which slows their jobs to 75 %%; the %d most oversubscribed are shown", len(order), len(over), len(lines)),
+		X:    page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "GB/s above capacity", Zero: true}, Series: lines}, true
 }
 
 // excess is the oversubscription of a processor's bandwidth: changes over time, GB/s, and their integral, GB.

@@ -35,7 +35,7 @@ func (r *RunView) pictured() page.Document {
 		lines = append(lines, []string{o.Job.Label(), cell(float64(o.Job.Procs)), span(o.Job.Submit), span(o.Wait()), span(o.End - o.Start), figure(o.BoundedSlowdown())})
 	}
 	if len(lines) > 0 {
-		blocks = append(blocks, page.Block{Caption: "The jobs that were slowed down most",
+		blocks = append(blocks, page.Block{Caption: "Jobs with the largest slowdown",
 			Table: page.Grid([]string{"job", "processors", "submitted", "waited", "ran", "bounded slowdown"}, lines)})
 	}
 	if g := learned(r); g != nil {
