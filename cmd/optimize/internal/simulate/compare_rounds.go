@@ -28,6 +28,7 @@ type compareRoundsOptions struct {
 	rates, static, timeout, figure string
 	processes, points              int
 	fairness                       bool
+	drawn                          string
 }
 
 func compareRoundsCommand(e *cli.Env) *cobra.Command {
@@ -65,6 +66,7 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 	fs.StringArrayVar(&o.clusters, "cluster", []string{defaultCluster}, "number of devices by type; may be repeated")
 	fs.StringVar(&o.rates, "arrival-rates", "", "arrivals per hour, `A:B:N` (N from A to B, without 0) or a list")
 	fs.StringVar(&o.static, "static", "", "numbers of jobs, all present at the start, `A:B:N` or a list (default 100)")
+	fs.StringVar(&o.drawn, "drawn", "", "draw a cluster and its jobs for each seed: training|unseen (as for pretrain --env cluster, with other seeds, or other clusters and loads)")
 	fs.StringVar(&o.timeout, "timeout", "", "maximum real time of a run, `DUR`")
 	fs.IntVar(&o.processes, "processes", 0, "concurrent runs (default: one per core)")
 	fs.BoolVar(&o.fairness, "fairness", true, "also run isolated, to compute finish-time fairness")
@@ -81,11 +83,11 @@ func (o *compareRoundsOptions) prepare() (*cluster.Sweep, *workloadSource, error
 		return nil, nil, err
 	}
 	for _, p := range o.policies {
-		if err := knownPolicy("--policies", p); err != nil {
+		if err := o.checkPolicy("--policies", p); err != nil {
 			return nil, nil, err
 		}
 	}
-	s := &cluster.Sweep{Policies: o.policies, Against: o.against, Seeds: seeds, Fairness: o.fairness, Workers: o.processes}
+	s := &cluster.Sweep{Policies: o.policies, Against: o.against, Seeds: seeds, Fairness: o.fairness, Workers: o.processes, Chooser: o.chooser}
 	if err := wantProcesses(o.Options, o.processes); err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +129,7 @@ func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSourc
 			if c.Devices, note, err = o.devices(c, text); err != nil {
 				return err
 			}
-			if err := validate(c, o.policies[0]); err != nil {
+			if err := o.validate(c); err != nil {
 				return err
 			}
 			name := load.Name
@@ -147,8 +149,8 @@ func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSourc
 	return nil
 }
 
-func validate(c cluster.Config, policy string) error {
-	c.Policy = policy
+func (o *compareRoundsOptions) validate(c cluster.Config) error {
+	c.Policy, c.Choose = o.policies[0], o.chooser(o.policies[0])
 	return c.Validate()
 }
 
@@ -242,8 +244,15 @@ func (o *compareRoundsOptions) run() error {
 		o.policies = share.Names()
 	}
 	s, source, err := o.prepare()
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.Changed("drawn"):
+		err = errors.Join(o.drawnScenario(s), o.preferences(s))
+	default:
 		err = o.scenarios(s, source)
+		if err == nil && o.agent != "" && o.fairness {
+			err = o.preferences(s)
+		}
 	}
 	if err != nil {
 		return cli.Usage(err)

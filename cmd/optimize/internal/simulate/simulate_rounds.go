@@ -73,7 +73,7 @@ printed.`,
 
 // config returns the configuration given by the flags, a description of the jobs, and notes.
 func (o *simulateRoundsOptions) config() (c cluster.Config, description string, notes []string, err error) {
-	if err := knownPolicy("--policy", o.policy); err != nil {
+	if err := o.checkPolicy("--policy", o.policy); err != nil {
 		return c, "", nil, err
 	}
 	source, err := o.source()
@@ -93,7 +93,7 @@ func (o *simulateRoundsOptions) config() (c cluster.Config, description string, 
 	if c.Devices, note, err = o.devices(c, o.cluster); err != nil {
 		return c, "", nil, err
 	}
-	c.Policy, c.Seed = o.policy, o.seed
+	c.Policy, c.Seed, c.Choose = o.policy, o.seed, o.chooser(o.policy)
 	if c.Window != (cluster.Window{}) {
 		description += fmt.Sprintf(", figures of jobs %d to %d", c.Window.Start, c.Window.End-1)
 	}
