@@ -3,6 +3,7 @@ package pretrain
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -20,6 +21,7 @@ import (
 // devices, simulated in rounds, and an action is the choice of the policy that decides until the next decision. The
 // rewards are the negative increments of the measures of cluster.Isolated, to which they sum, less their ideal part.
 type clusterEnvironment struct {
+	ctx      context.Context // interrupts an episode
 	draw     func(rng *rand.Rand) (cluster.Config, error)
 	isolated *cluster.Isolated
 	next     func() (*cluster.DecisionPoint, bool)
@@ -45,24 +47,26 @@ func (e *clusterEnvironment) Err() error { return e.err }
 
 // Reset draws a cluster with its jobs and simulates up to the first decision.
 func (e *clusterEnvironment) Reset(rng *rand.Rand) morl.Observation {
-	e.close()
+	if e.stop != nil {
+		e.stop()
+	}
 	c, err := e.draw(rng)
 	if err == nil {
-		e.isolated, err = cluster.RunIsolated(context.Background(), c)
+		e.isolated, err = cluster.RunIsolated(e.ctx, c)
 	}
-	e.before, e.final = [3]float64{}, nil
+	e.before = [3]float64{}
 	e.next, e.stop = iter.Pull(func(yield func(*cluster.DecisionPoint) bool) {
-		if err != nil {
-			e.err = err
-			return
-		}
+		abandoned := false
 		c.Choose = func(p *cluster.DecisionPoint) int {
-			if !yield(p) {
+			if abandoned = !yield(p); abandoned {
 				return -1
 			}
 			return e.action
 		}
-		if e.final, err = cluster.Run(context.Background(), c); err != nil && e.stop != nil {
+		if err == nil {
+			e.final, err = cluster.Run(e.ctx, c)
+		}
+		if err != nil && !abandoned {
 			e.err = err
 		}
 	})
@@ -100,19 +104,11 @@ func (e *clusterEnvironment) observe() morl.Outcome {
 	return out
 }
 
-// close ends an episode that has not ended.
-func (e *clusterEnvironment) close() {
-	if e.stop != nil {
-		stop := e.stop
-		e.stop = nil
-		stop()
-	}
-}
-
-// clusterJudge measures agents on the same clusters and jobs each time.
+// clusterJudge measures agents on the same clusters and jobs each time, which it draws when it is first asked.
 type clusterJudge struct {
-	clusterEnvironment
-	cases []clusterCase
+	clusterEnvironment // its shape, context and failure
+	cases              []clusterCase
+	single             [][]float64 // returns of each policy throughout
 }
 
 type clusterCase struct {
@@ -120,15 +116,38 @@ type clusterCase struct {
 	isolated *cluster.Isolated
 }
 
+// prepare draws the cases and measures each policy throughout.
+func (j *clusterJudge) prepare() {
+	rng := rand.New(rand.NewPCG(evaluationSeed, 0xc1))
+	for range judgedClusters {
+		var c clusterCase
+		if c.config, j.err = j.draw(rng); j.err == nil {
+			c.isolated, j.err = cluster.RunIsolated(j.ctx, c.config)
+		}
+		if j.err != nil {
+			return
+		}
+		j.cases = append(j.cases, c)
+	}
+	for k := range cluster.Choices {
+		j.single = append(j.single, j.Return(func([]float32, []bool) int { return k }, 1))
+	}
+}
+
 // Return returns the mean return of a policy. It is not discounted.
 func (j *clusterJudge) Return(policy func(state []float32, mask []bool) int, _ float64) []float64 {
+	if j.cases == nil {
+		j.prepare()
+	}
 	out := make([]float64, len(cluster.Objectives))
 	for _, c := range j.cases {
+		if j.err != nil {
+			break
+		}
 		c.config.Choose = func(p *cluster.DecisionPoint) int { return policy(p.State(), p.Mask()) }
-		r, err := cluster.Run(context.Background(), c.config)
-		if err != nil {
-			j.err = err
-			return out
+		var r *cluster.Result
+		if r, j.err = cluster.Run(j.ctx, c.config); j.err != nil {
+			break
 		}
 		for k, v := range c.isolated.Of(r) {
 			out[k] -= v / float64(len(j.cases))
@@ -137,31 +156,29 @@ func (j *clusterJudge) Return(policy func(state []float32, mask []bool) int, _ f
 	return out
 }
 
+// note records the returns of single policies in an agent file.
+func (j *clusterJudge) note(m *morl.Meta) {
+	if b, err := json.Marshal(j.single); err == nil {
+		m.Notes[noteSingle] = string(b)
+	}
+}
+
+// certainty is the factor of the standard deviation over critics in ClusterChooser.
+const certainty = 2.0
+
 // judgedClusters is the number of episodes on which an agent is measured.
-const judgedClusters = 16
+const judgedClusters = 24
 
 // clusterWorld returns the environment "cluster".
 func clusterWorld(o *Options, c morl.Config, r recipe) (*world, error) {
 	if c.Resets.Mode == "evidence" {
 		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)
 	}
-	judge := &clusterJudge{}
-	rng := rand.New(rand.NewPCG(evaluationSeed, 0xc1))
-	for range judgedClusters {
-		config, err := drawCluster(rng, &trainedClusters)
-		if err != nil {
-			return nil, err
-		}
-		isolated, err := cluster.RunIsolated(context.Background(), config)
-		if err != nil {
-			return nil, err
-		}
-		judge.cases = append(judge.cases, clusterCase{config, isolated})
-	}
-	env := &clusterEnvironment{draw: func(rng *rand.Rand) (cluster.Config, error) { return drawCluster(rng, &trainedClusters) }}
-	w := measuredWorld(env, judge, []float64{-2, -2, -2}, c, r)
-	w.failed = judge.Err
-	w.close = env.close
+	ctx, cancel := context.WithCancel(context.Background())
+	env := clusterEnvironment{ctx: ctx, draw: func(rng *rand.Rand) (cluster.Config, error) { return drawCluster(rng, &trainedClusters) }}
+	judge := &clusterJudge{clusterEnvironment: env}
+	w := measuredWorld(&env, judge, []float64{-2, -2, -2}, c, r)
+	w.note, w.failed, w.close = judge.note, judge.Err, cancel
 	return w, nil
 }
 
@@ -273,8 +290,13 @@ func draw(rng *rand.Rand, shares []float64) int {
 	return max(0, min(len(shares)-1, slices.IndexFunc(shares, func(s float64) bool { left -= s; return left < 0 })))
 }
 
+// noteSingle is the note of an agent file with the mean returns of each of cluster.Choices throughout, on the clusters on
+// which the agent was measured.
+const noteSingle = "single"
+
 // ClusterChooser returns the choices of the agent in a file for a preference, for cluster.Config.Choose of one run at a
-// time.
+// time. The agent leaves the single policy that was best for the preference where it was trained only if its critics
+// agree: their mean advantage exceeds its standard deviation over them, times certainty.
 func ClusterChooser(file []byte, preference string) (func(*cluster.DecisionPoint) int, error) {
 	by, err := cluster.ParsePreference(preference)
 	if err != nil {
@@ -291,7 +313,55 @@ func ClusterChooser(file []byte, preference string) (func(*cluster.DecisionPoint
 	for _, v := range by.Weights {
 		w = append(w, float32(v))
 	}
+	single, critics := singlePolicy(meta.Notes[noteSingle], by.Weights), morl.Valuer(nil)
+	if single >= 0 {
+		critics, _ = a.(morl.Valuer)
+	}
 	return func(p *cluster.DecisionPoint) int {
-		return a.Act(morl.Observation{State: p.State(), Mask: p.Mask()}, w, false)
+		o := morl.Observation{State: p.State(), Mask: p.Mask()}
+		if critics == nil || !o.Mask[single] {
+			return a.Act(o, w, false)
+		}
+		return agreed(critics.Values(o, w), w, single, o.Mask)
 	}, nil
+}
+
+// singlePolicy returns the policy with the best returns of a note for a preference; −1: the note has none.
+func singlePolicy(note string, weights []float64) int {
+	var returns [][]float64
+	if json.Unmarshal([]byte(note), &returns) != nil || len(returns) != len(cluster.Choices) {
+		return -1
+	}
+	best, most := -1, math.Inf(-1)
+	for k, r := range returns {
+		u := 0.0
+		for i, w := range weights {
+			u += w * r[i]
+		}
+		if u > most {
+			best, most = k, u
+		}
+	}
+	return best
+}
+
+// agreed returns the action with the largest mean advantage over one of them, if the critics agree on it, else that one.
+func agreed(critics [][]float32, w []float32, over int, mask []bool) int {
+	best, most := over, 0.0
+	for a := range mask {
+		var mean, squares float64
+		for _, q := range critics {
+			d := 0.0
+			for i, v := range w {
+				d += float64(v * (q[a*len(w)+i] - q[over*len(w)+i]))
+			}
+			mean += d / float64(len(critics))
+			squares += d * d / float64(len(critics))
+		}
+		deviation := math.Sqrt(max(0, squares-mean*mean) * float64(len(critics)) / max(1, float64(len(critics)-1)))
+		if mask[a] && mean > most && mean > certainty*deviation {
+			best, most = a, mean
+		}
+	}
+	return best
 }

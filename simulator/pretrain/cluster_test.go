@@ -3,6 +3,7 @@ package pretrain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -17,7 +18,7 @@ import (
 var shortClusters = clusterKind{counts: []int{2, 8}, load: [2]float64{0.5, 1}, amplitude: 0.8, period: [2]float64{4, 12}, hours: [2]float64{2, 4}, jobs: 40}
 
 func shortEnvironment() *clusterEnvironment {
-	return &clusterEnvironment{draw: func(rng *rand.Rand) (cluster.Config, error) { return drawCluster(rng, &shortClusters) }}
+	return &clusterEnvironment{ctx: context.Background(), draw: func(rng *rand.Rand) (cluster.Config, error) { return drawCluster(rng, &shortClusters) }}
 }
 
 // play runs an episode with random actions and returns its states and rewards as text, and the sums of the rewards.
@@ -80,10 +81,20 @@ func TestClusterEpisodeMayBeAbandoned(t *testing.T) {
 		e.Reset(rand.New(rand.NewPCG(seed, 1)))
 		e.Step(0)
 	}
-	e.close()
-	e.close()
 	if e.Err() != nil {
 		t.Error(e.Err())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e.ctx = ctx
+	e.Reset(rand.New(rand.NewPCG(1, 1)))
+	cancel()
+	for range 1000 {
+		if out := e.Step(0); out.Done {
+			break
+		}
+	}
+	if !errors.Is(e.Err(), context.Canceled) {
+		t.Errorf("after an interrupt: %v", e.Err())
 	}
 }
 
@@ -113,6 +124,32 @@ func TestDrawnClusters(t *testing.T) {
 				seen[name] = true
 			}
 		}
+	}
+}
+
+// The agent leaves the best single policy only where its critics agree.
+func TestAgreed(t *testing.T) {
+	w, all := []float32{0.5, 0.5}, []bool{true, true, true}
+	for name, c := range map[string]struct {
+		critics [][]float32 // by critic: action 0, 1, 2; two objectives each
+		mask    []bool
+		want    int
+	}{
+		"agreed":             {[][]float32{{0, 0, 1, 1, 2, 2}, {0, 0, 1, 1, 2.1, 2.1}}, all, 2},
+		"the better is open": {[][]float32{{0, 0, 1, 1, 9, -9}, {0, 0, 1, 1, -9, 11}}, all, 1},
+		"masked":             {[][]float32{{0, 0, 1, 1, 2, 2}, {0, 0, 1, 1, 2, 2}}, []bool{true, true, false}, 1},
+		"not better":         {[][]float32{{3, 0, 1, 1, 2, 1}, {3, 0, 1, 1, 2, 1}}, all, 0},
+		"contradictory":      {[][]float32{{0, 0, 1, 1, 2, 2}, {0, 0, -1, 0, -2, 0}}, all, 0},
+	} {
+		if got := agreed(c.critics, w, 0, c.mask); got != c.want {
+			t.Errorf("%s: action %d, want %d", name, got, c.want)
+		}
+	}
+	if k := singlePolicy("[[-1,-1,0],[-2,0,0],[-1,-1,-1],[-1,-1,-1],[-1,-1,-1]]", []float64{0, 1, 0}); k != 1 {
+		t.Errorf("policy %d is the best, want 1", k)
+	}
+	if k := singlePolicy("", []float64{0, 1, 0}); k != -1 {
+		t.Errorf("policy %d of no note", k)
 	}
 }
 

@@ -58,7 +58,7 @@ var (
 	foreign = recipe{Steps: 50_000, Measure: 5000, Preferences: 20, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	// The measurement of a policy takes as long as some thousand decisions.
-	clusters = recipe{Steps: 100_000, Measure: 20_000, Preferences: 6, Focus: true, Config: morl.Config{Hidden: []int{64, 64}, Gamma: 0.97, Every: 1,
+	clusters = recipe{Steps: 100_000, Measure: 25_000, Preferences: 6, Focus: true, Config: morl.Config{Hidden: []int{64, 64}, Gamma: 0.95, Every: 2, Critics: 4,
 		Rate: 5e-4, Tau: 0.01, Exploration: 0.1, Warmup: 2000}}
 	jobs = recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )

@@ -41,6 +41,9 @@ tests; as a page also completion times by load, their distribution, and that of 
 An unstable run has no results, and higher loads of that policy and seed are not tried. With several loads the JSON contains
 a table of rows for each in "also". The same flags give the same bytes on any number of cores, except for wall_s.
 
+With --drawn, or with an agent (see simulate rounds), also the measures by which agents are trained, the preferences over them,
+and the Pareto front.
+
 --figure NAME runs the experiment of a figure of the paper and prints the published values beside ours. Figures:
 ` + cluster.Figures() + `
 The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_static.py, sweep_policy_runtimes.py):
@@ -49,6 +52,7 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 		Example: `  optimize compare rounds --policies fifo,fifo_perf,isolated --static 50,100,200
   optimize compare rounds --policies max_min_fairness,max_min_fairness_perf --arrival-rates 0:6:16 --window 4000:5000 --output las.html
   optimize compare rounds --policies all --trace jobs.trace.gz --cluster v100=8,p100=16,k80=24 --seeds 0
+  optimize compare rounds --drawn unseen --policies sia,cheapest,agent:balanced --agent cluster.agent --seeds 0:19 --output front.html
   optimize compare rounds --figure 8 --points 4 --seeds 0 --output figure8.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := gavelOption(cmd); err != nil {
