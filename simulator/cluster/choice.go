@@ -380,11 +380,15 @@ func (o *Outcome) addFront(c *experiment.Comparison) {
 			names, points = append(names, p), append(points, point)
 		}
 	}
-	on := pareto.Front(points)
+	front := pareto.Front(points)
+	on := make([]bool, len(points)) // also of equal points
+	for i, p := range points {
+		on[i] = slices.ContainsFunc(front, func(k int) bool { return slices.Equal(points[k], p) })
+	}
 	t := experiment.Table{Title: "Pareto front: policies that no other dominates in the means of the three measures", Head: []string{"policy", "time", "cost", "unfairness", "front"}}
 	for i, p := range points {
 		mark := ""
-		if slices.Contains(on, i) {
+		if on[i] {
 			mark = "yes"
 		}
 		t.Lines = append(t.Lines, []string{names[i], fmt.Sprintf("%.3f", -p[0]), fmt.Sprintf("%.3f", -p[1]), fmt.Sprintf("%.3f", -p[2]), mark})
@@ -396,14 +400,14 @@ func (o *Outcome) addFront(c *experiment.Comparison) {
 }
 
 // frontPicture draws the policies in two of the measures, with the front in these two as a line.
-func frontPicture(axes [2]int, names []string, points [][]float64, on []int) page.Picture {
+func frontPicture(axes [2]int, names []string, points [][]float64, on []bool) page.Picture {
 	x, y := relative[axes[0]].Name, relative[axes[1]].Name
 	s := page.Scatter{Title: y + " by " + x, XName: x, YName: y,
-		Keys: []page.Key{{Class: "disc", Name: "on the front of all three measures"}, {Class: "hollow", Name: "dominated"}}}
+		Keys: []page.Key{{Class: "disc", Name: "on the front of all three measures"}, {Class: "disc hollow", Name: "dominated"}}}
 	flat := make([][]float64, len(points))
 	for i, p := range points {
 		m := page.Mark{X: -p[axes[0]], Y: -p[axes[1]], Name: names[i], Class: "hollow", Title: fmt.Sprintf("%s\n%s %.3f, %s %.3f", names[i], x, -p[axes[0]], y, -p[axes[1]])}
-		if slices.Contains(on, i) {
+		if on[i] {
 			m.Class = "on-front"
 		}
 		s.Marks = append(s.Marks, m)

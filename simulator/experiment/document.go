@@ -62,8 +62,13 @@ func (c *Comparison) section(pictured bool) page.Section {
 	for _, t := range c.Tables {
 		s.Blocks = append(s.Blocks, page.Block{Caption: t.Title, Table: page.Grid(t.Head, t.Lines)})
 	}
-	if pictured && len(c.Charts)+len(c.Pictures) > 0 {
-		s.Blocks = append(s.Blocks, page.Block{Pictures: append(page.Pictures(c.Charts), c.Pictures...)})
+	if pictured && len(c.Charts) > 0 {
+		s.Blocks = append(s.Blocks, page.Block{Pictures: page.Pictures(c.Charts)})
+	}
+	for i := range c.Pictures {
+		if pictured {
+			s.Blocks = append(s.Blocks, page.Block{Wide: &c.Pictures[i]})
+		}
 	}
 	details := page.Block{Caption: "details, means", Table: c.overview(true), Legend: []page.Field{}}
 	for _, m := range c.shown() {
