@@ -294,6 +294,9 @@ func (e *Engine) applyDecision() error {
 	for _, r := range e.list {
 		clear(r.shares)
 		r.asked = false
+		if r.sized && a.GPUs == nil { // an earlier policy chose the number
+			e.resize(r, r.A.GPUs)
+		}
 	}
 	// Create runnables as needed, and detect partial shares.
 	for i := range a.Entries {

@@ -47,6 +47,10 @@ type Config struct {
 	Policy string // see share.New
 	// Custom replaces the policy named by Policy, which is then only its name in the Result.
 	Custom schedule.Policy
+	// Choose returns the index in Choices of the policy that decides from now on. It is called at the first arrival and
+	// each time that jobs as many as half of the devices have arrived or completed; an index below 0 ends the run.
+	// Policy is then only the name in the Result. Requires neither Compat nor Ideal; nil: Policy decides throughout.
+	Choose func(*DecisionPoint) int
 	Seed   int64 // of the policy and of the order of device types; the seed of the jobs is in Generate
 	// Compat reproduces the published code of Gavel, including its defects.
 	Compat bool
@@ -161,7 +165,10 @@ func (c Config) Validate() error {
 	if c.GlobalQueue && (!c.Compat || c.Ideal) {
 		wrong("a global queue: only the mechanism of Compat without Ideal has one")
 	}
-	if c.Custom == nil {
+	if c.Choose != nil && (c.Compat || c.Ideal || c.Custom != nil) {
+		wrong("a choice among policies: only the default mechanism has one")
+	}
+	if c.Custom == nil && c.Choose == nil {
 		if _, err := share.New(c.Policy, share.Options{}); err != nil {
 			errs = append(errs, err)
 		}

@@ -16,6 +16,7 @@ type roundDriver struct {
 	engine *schedule.Engine
 	ends   schedule.Events[ending]
 	jobs   []*job // by number in the engine; nil once ended
+	point  DecisionPoint
 }
 
 var _ schedule.World = (*roundDriver)(nil)
@@ -52,12 +53,13 @@ const (
 // newRoundDriver returns the mechanism and completes the snapshot by what only this mechanism offers to policies.
 func newRoundDriver(s *simulation) *roundDriver {
 	m := &roundDriver{simulation: s}
+	m.point = DecisionPoint{m: m, choice: -1}
 	s.snapshot.PairByKind, s.snapshot.Preemption = s.estimates == nil, s.Preemption
 	s.snapshot.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
 		return s.Throughputs.Alone(s.Devices[device].Name, j.Type, gpus)
 	}
 	var world schedule.World = m
-	if p, ok := s.policy.(schedule.Incremental); ok {
+	if p, ok := s.policy.(schedule.Incremental); ok && s.Choose == nil {
 		world = newUpdatingDriver(m, p)
 	}
 	o := schedule.EngineOptions{
@@ -86,6 +88,9 @@ func (m *roundDriver) step() error {
 		}
 	}
 	m.arrive(m.enter)
+	if err := m.point.choose(); err != nil {
+		return err
+	}
 	if !m.engine.Due(m.now) {
 		return nil
 	}
@@ -132,6 +137,7 @@ func (m *roundDriver) advance() error {
 func (m *roundDriver) enter(j *job) {
 	j.leased = &leased{round: schedule.ActiveJob{Job: j.Job, Number: len(m.jobs), Rate: j.kind.rate}}
 	m.jobs = append(m.jobs, j)
+	m.point.arrive(j)
 	m.engine.Arrive(m.now, &j.round)
 }
 

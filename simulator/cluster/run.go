@@ -68,6 +68,7 @@ type simulation struct {
 	Config
 	ctx       context.Context
 	policy    schedule.Policy
+	options   share.Options // of the policies
 	traits    schedule.Traits
 	rates     *rates
 	estimates *pairEstimates // of rates of pairs; nil: actual rates are known
@@ -113,10 +114,14 @@ func (p pythonRandom) IntN(n int) int { return p.Below(n) }
 // newSimulation creates the policy, the source of jobs and the shared state. c must be valid and have its defaults
 // set.
 func newSimulation(ctx context.Context, c Config) (*simulation, error) {
-	policy := c.Custom
+	options := share.Options{Random: pythonRandom{workload.NewPython(c.Seed)}, Compat: c.Compat}
+	policy, name := c.Custom, c.Policy
+	if c.Choose != nil {
+		name = Choices[0]
+	}
 	if policy == nil {
 		var err error
-		if policy, err = share.New(c.Policy, share.Options{Random: pythonRandom{workload.NewPython(c.Seed)}, Compat: c.Compat}); err != nil {
+		if policy, err = share.New(name, options); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +130,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 		return nil, err
 	}
 	s := &simulation{
-		Config: c, ctx: ctx, policy: policy, traits: policy.Traits(), source: src,
+		Config: c, ctx: ctx, policy: policy, options: options, traits: policy.Traits(), source: src,
 		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c),
 	}
 	if s.traits.Name == "" {

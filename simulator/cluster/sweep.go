@@ -36,6 +36,8 @@ type Scenario struct {
 	Policies []string
 	// Config is the simulation. Policy and the seeds of policy and generator are set by Run.
 	Config Config
+	// Draw returns the simulation of a seed instead of Config, except for its policy; nil: Config.
+	Draw func(seed uint64) (Config, error)
 }
 
 // Sweep is the input of a comparison. Policies, Seeds and Scenarios are required.
@@ -49,6 +51,10 @@ type Sweep struct {
 	Scenarios []Scenario
 	// Fairness also runs the policy "isolated", which finish-time fairness requires.
 	Fairness bool
+	// Chooser returns Config.Choose for one run of a policy; nil, or a nil result: the policy decides itself.
+	Chooser func(policy string) func(*DecisionPoint) int
+	// Preferences are those by which the policies are compared; requires Fairness.
+	Preferences []Preference
 	// Timeout limits the real time of each run; 0: none. Runs that reach it depend on the machine.
 	Timeout time.Duration
 	Workers int // number of parallel runs; 0: one per core
@@ -225,7 +231,16 @@ func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed u
 	}()
 	// The generator is copied, since scenarios share it between seeds.
 	c := s.Config
-	c.Policy, c.Seed = policy, int64(seed)
+	c.Seed = int64(seed)
+	if s.Draw != nil {
+		var err error
+		if c, err = s.Draw(seed); err != nil {
+			return sweepCell{Reason: "failed", Err: fmt.Errorf("%s, seed %d: %w", s.Name, seed, err)}
+		}
+	}
+	if c.Policy = policy; o.Chooser != nil {
+		c.Choose = o.Chooser(policy)
+	}
 	if c.Generate != nil {
 		g := *c.Generate
 		g.Seed = int64(seed)

@@ -135,6 +135,12 @@ func (o *Outcome) scenario(k int) *experiment.Comparison {
 	}
 	// Metrics that require other runs or the workload.
 	opt.Metrics = append(opt.Metrics, fairness, unfair, low, high)
+	for _, p := range o.Preferences {
+		opt.Metrics = append(opt.Metrics, p.metric())
+	}
+	if o.Preferences != nil {
+		opt.Metrics = append(opt.Metrics, relative[:]...)
+	}
 	cases := make([]experiment.Case, len(o.Seeds))
 	values := make([][]map[string]float64, len(o.Policies))
 	for p := range o.Policies {
@@ -147,6 +153,7 @@ func (o *Outcome) scenario(k int) *experiment.Comparison {
 	c := experiment.Assemble(o.Policies, cases, opt, values)
 	c.Notes = o.reasons(k)
 	c.Charts = o.distributions(k)
+	o.addFront(c)
 	return c
 }
 
@@ -175,6 +182,9 @@ func (o *Outcome) values(c *sweepCell, scenario, seed int) map[string]float64 {
 			}
 		}
 		out[unfair.Name] = worse / n
+	}
+	if o.Preferences != nil {
+		o.relative(out, c, scenario, seed)
 	}
 	if low10, high10, ok := o.priorities(c.Result, scenario, o.Seeds[seed]); ok {
 		out[low.Name], out[high.Name] = low10, high10

@@ -114,6 +114,8 @@ type Comparison struct {
 	Tables []Table `json:"tables,omitempty"`
 	// Charts are shown in HTML pages; their numbers are in the rows or in other output of the caller.
 	Charts []page.Chart `json:"-"`
+	// Pictures follow the charts, each of full width.
+	Pictures []page.Picture `json:"-"`
 	// Also contains further comparisons with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
 	// Fold omits Also from the text format.

@@ -66,6 +66,11 @@ func (c *Comparison) section(pictured bool) page.Section {
 	if pictured && len(c.Charts) > 0 {
 		s.Blocks = append(s.Blocks, page.Block{Pictures: page.Pictures(c.Charts)})
 	}
+	for i := range c.Pictures {
+		if pictured {
+			s.Blocks = append(s.Blocks, page.Block{Wide: &c.Pictures[i]})
+		}
+	}
 	details := page.Block{Caption: "details, means", Table: c.overview(true), Legend: []page.Field{}}
 	for _, m := range c.shown() {
 		if !m.Detail {

@@ -88,7 +88,7 @@ type Progress struct {
 func Environments() []string { return slices.Sorted(maps.Keys(worlds)) }
 
 // continuous contains the environments whose states hardly recur.
-var continuous = map[string]bool{"training": true, "problem:minecart-deterministic": true}
+var continuous = map[string]bool{"cluster": true, "training": true, "problem:minecart-deterministic": true}
 
 // Agents lists the valid values of Options.Agent.
 func Agents() []string { return slices.Sorted(maps.Keys(morl.Agents)) }

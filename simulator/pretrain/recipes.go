@@ -40,6 +40,7 @@ var recipes = map[string]map[string]recipe{
 	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits), "pcn": conditionedSet(fruits)},
 	"problem:minecart-deterministic":    {"": cart, "simple": onPolicy(cart), "pcn": longer(conditionedSet(cart))},
 	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign), "pareto": table(foreign), "pcn": conditionedSet(foreign)},
+	"cluster":                           {"": clusters, "simple": onPolicy(clusters), "pcn": conditionedSet(clusters)},
 	"training":                          {"": jobs, "simple": onPolicy(jobs)},
 }
 
@@ -56,10 +57,13 @@ var (
 	// Every decision is a message to another process, and so is every decision of a measurement.
 	foreign = recipe{Steps: 50_000, Measure: 5000, Preferences: 20, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
+	// The measurement of a policy takes as long as some thousand decisions.
+	clusters = recipe{Steps: 100_000, Measure: 25_000, Preferences: 6, Focus: true, Config: morl.Config{Hidden: []int{64, 64}, Gamma: 0.95, Every: 2, Critics: 4,
+		Rate: 5e-4, Tau: 0.01, Exploration: 0.1, Warmup: 2000}}
 	jobs = recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )
 
-// unscheduled clears the schedules, which schedule fills in.
+// unscheduled clears the schedules, which scheduled fills in.
 func unscheduled(c morl.Config) morl.Config {
 	c.ExploreSteps, c.Anneal = 0, 0
 	return c
@@ -93,8 +97,8 @@ func longer(r recipe) recipe {
 	return r
 }
 
-// schedule fills in the settings that depend on the number of steps, unless given.
-func schedule(c morl.Config, steps int) morl.Config {
+// scheduled fills in the settings that depend on the number of steps, unless given.
+func scheduled(c morl.Config, steps int) morl.Config {
 	if c.ExploreSteps == 0 {
 		c.ExploreSteps = max(1, steps/2)
 	}

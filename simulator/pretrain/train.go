@@ -98,7 +98,7 @@ func (t *Training) begin() error {
 	if t.steps = t.o.Steps; t.steps == 0 {
 		t.steps = t.recipe.Steps
 	}
-	config := schedule(merge(t.recipe.Config, t.o.Config), t.steps)
+	config := scheduled(merge(t.recipe.Config, t.o.Config), t.steps)
 	if t.o.NoResets {
 		config.Resets = morl.Resets{}
 	}

@@ -55,6 +55,7 @@ type world struct {
 
 // worlds contains a constructor for each environment. A new environment is one line here and a recipe.
 var worlds = map[string]func(o *Options, c morl.Config, r recipe) (*world, error){
+	"cluster":                           clusterWorld,
 	"training":                          jobWorld,
 	"problem:deep-sea-treasure":         problemWorld,
 	"problem:deep-sea-treasure-concave": problemWorld,

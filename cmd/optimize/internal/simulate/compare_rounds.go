@@ -28,6 +28,7 @@ type compareRoundsOptions struct {
 	rates, static, timeout, figure string
 	processes, points              int
 	fairness                       bool
+	drawn                          string
 }
 
 func compareRoundsCommand(e *cli.Env) *cobra.Command {
@@ -40,6 +41,9 @@ tests; as a page also completion times by load, their distribution, and that of 
 An unstable run has no results, and higher loads of that policy and seed are not tried. With several loads the JSON contains
 a table of rows for each in "also". The same flags give the same bytes on any number of cores, except for wall_s.
 
+With --drawn, or with an agent (see simulate rounds), also the measures by which agents are trained, the preferences over them,
+and the Pareto front.
+
 --figure NAME runs the experiment of a figure of the paper and prints the published values beside ours. Figures:
 ` + cluster.Figures() + `
 The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_static.py, sweep_policy_runtimes.py):
@@ -48,6 +52,7 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 		Example: `  optimize compare rounds --policies fifo,fifo_perf,isolated --static 50,100,200
   optimize compare rounds --policies max_min_fairness,max_min_fairness_perf --arrival-rates 0:6:16 --window 4000:5000 --output las.html
   optimize compare rounds --policies all --trace jobs.trace.gz --cluster v100=8,p100=16,k80=24 --seeds 0
+  optimize compare rounds --drawn unseen --policies sia,cheapest,agent:balanced --agent cluster.agent --seeds 0:19 --output front.html
   optimize compare rounds --figure 8 --points 4 --seeds 0 --output figure8.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := gavelOption(cmd); err != nil {
@@ -65,6 +70,7 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 	fs.StringArrayVar(&o.clusters, "cluster", []string{defaultCluster}, "number of devices by type; may be repeated")
 	fs.StringVar(&o.rates, "arrival-rates", "", "arrivals per hour, `A:B:N` (N from A to B, without 0) or a list")
 	fs.StringVar(&o.static, "static", "", "numbers of jobs, all present at the start, `A:B:N` or a list (default 100)")
+	fs.StringVar(&o.drawn, "drawn", "", "draw a cluster and its jobs for each seed: training|unseen (as for pretrain --env cluster, with other seeds, or other clusters and loads)")
 	fs.StringVar(&o.timeout, "timeout", "", "maximum real time of a run, `DUR`")
 	fs.IntVar(&o.processes, "processes", 0, "concurrent runs (default: one per core)")
 	fs.BoolVar(&o.fairness, "fairness", true, "also run isolated, to compute finish-time fairness")
@@ -81,11 +87,11 @@ func (o *compareRoundsOptions) prepare() (*cluster.Sweep, *workloadSource, error
 		return nil, nil, err
 	}
 	for _, p := range o.policies {
-		if err := knownPolicy("--policies", p); err != nil {
+		if err := o.checkPolicy("--policies", p); err != nil {
 			return nil, nil, err
 		}
 	}
-	s := &cluster.Sweep{Policies: o.policies, Against: o.against, Seeds: seeds, Fairness: o.fairness, Workers: o.processes}
+	s := &cluster.Sweep{Policies: o.policies, Against: o.against, Seeds: seeds, Fairness: o.fairness, Workers: o.processes, Chooser: o.chooser}
 	if err := wantProcesses(o.Options, o.processes); err != nil {
 		return nil, nil, err
 	}
@@ -127,9 +133,7 @@ func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSourc
 			if c.Devices, note, err = o.devices(c, text); err != nil {
 				return err
 			}
-			checked := c
-			checked.Policy = o.policies[0]
-			if err := checked.Validate(); err != nil {
+			if err := o.validate(c); err != nil {
 				return err
 			}
 			name := load.Name
@@ -147,6 +151,11 @@ func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSourc
 		s.Title += ", as Gavel's code does"
 	}
 	return nil
+}
+
+func (o *compareRoundsOptions) validate(c cluster.Config) error {
+	c.Policy, c.Choose = o.policies[0], o.chooser(o.policies[0])
+	return c.Validate()
 }
 
 // loads returns one scenario per load, without the cluster: a trace, arrival rates, or numbers of jobs present at the
@@ -239,8 +248,15 @@ func (o *compareRoundsOptions) run() error {
 		o.policies = share.Names()
 	}
 	s, source, err := o.prepare()
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.Changed("drawn"):
+		err = errors.Join(o.drawnScenario(s), o.preferences(s))
+	default:
 		err = o.scenarios(s, source)
+		if err == nil && o.agent != "" && o.fairness {
+			err = o.preferences(s)
+		}
 	}
 	if err != nil {
 		return cli.Usage(err)

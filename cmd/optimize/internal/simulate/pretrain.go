@@ -65,6 +65,7 @@ resumed training does not give the same bytes as an uninterrupted one. An uninte
 seed on any number of cores.`,
 		Example: `  optimize pretrain --env problem:deep-sea-treasure --algorithm envelope --curves curves.html
   optimize pretrain --env training --algorithm conditioned --steps 200000 --output agent.bin
+  optimize pretrain --env cluster --algorithm conditioned --output cluster.agent
   optimize pretrain --env queue --algorithm evolution --backfill rlscheduler --output mine.policy
   optimize pretrain --env placement --algorithm improved --output mine.model
   optimize pretrain --env "process:python3 environment.py deep-sea-treasure-v0" --algorithm envelope --steps 20000
@@ -88,7 +89,7 @@ seed on any number of cores.`,
 	o.Options = e.Options(cmd)
 	fs := o.Flags
 	const ofQueue = "with --env queue: "
-	fs.StringVar(&o.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(pretrain.PolicyWorlds)), ", ")+", problem:`NAME` or process:COMMAND")
+	fs.StringVar(&o.env, "env", "", "environment: cluster, training, "+strings.Join(slices.Sorted(maps.Keys(pretrain.PolicyWorlds)), ", ")+", problem:`NAME` or process:COMMAND")
 	fs.StringVar(&o.table, "table", place.EmbeddedData, "with --env placement: throughputs, `FILE` or metis (embedded)")
 	fs.StringVar(&o.trace, "trace", "", ofQueue+"train on `FILE` in the Standard Workload Format (default: generated jobs)")
 	fs.StringVar(&o.backfill, "backfill", "none", ofQueue+"none|rlscheduler")

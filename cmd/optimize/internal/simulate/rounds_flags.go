@@ -30,6 +30,8 @@ type roundsFlags struct {
 	limit                                           string
 	preemptionSteps, backlog, profiled              float64
 	referenceModels                                 int
+	agent                                           string
+	agentData                                       []byte
 }
 
 const defaultCluster = "v100=36,p100=36,k80=36"
@@ -61,6 +63,7 @@ func (f *roundsFlags) add(o cli.Options) {
 	fs.Float64Var(&f.preemptionSteps, "preemption-steps", 0, "steps repeated by a job at each restart or migration, in addition")
 	fs.Float64Var(&f.profiled, "profiling-percentage", 1, "share (0 to 1) of the pairs with reference models that is measured before jobs are paired")
 	fs.IntVar(&f.referenceModels, "reference-models", 0, "number of job types whose pairs are measured in advance (default: all)")
+	fs.StringVar(&f.agent, "agent", "", "agent `FILE` of the policies agent:PREFERENCE, from optimize pretrain --env cluster")
 	fs.StringVar(&f.limit, "limit", "", "end after `DUR` of simulated time")
 	fs.Float64Var(&f.backlog, "backlog", 0, "report an unstable load when jobs request this multiple of the devices with a rising trend (default 25, below 0 never)")
 }
@@ -81,6 +84,7 @@ func (f *roundsFlags) rules() []cli.Rule {
 		{If: !trace, Flags: "trace-format draw-types skip-unknown", Requires: "--trace"},
 		{If: f.skipUnknown, Flags: "draw-types", Conflict: "--skip-unknown", Reason: "jobs are either left out or given another type"},
 		{If: !f.compat, Flags: "global-queue", Requires: "--compat", Reason: "by default each device is assigned to the job that gains most"},
+		{If: f.compat || f.ideal, Flags: "agent", Conflict: f.changedOf("compat", "ideal"), Reason: "only the default mechanism can change its policy"},
 		{If: f.compat && f.preemption != "", Flags: "preemption-cost", Conflict: "--compat", Reason: "Gavel's simulation has no such cost"},
 		{If: f.Changed("arrival-rate", "arrival-rates"), Flags: "static", Conflict: f.changedOf("arrival-rate", "arrival-rates"), Reason: "jobs either arrive or are all present at the start"},
 		{If: !trace && !f.Changed("arrival-rate", "arrival-rates", "figure"), Flags: "window", Requires: "--arrival-rate, --arrival-rates or --trace"},

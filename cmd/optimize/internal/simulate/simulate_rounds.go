@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,9 @@ Jobs are read from a trace (--trace), generated at a rate (--arrival-rate, with 
 and all present at the start (--static). By default, ` + fmt.Sprint(defaultStatic) + ` jobs are present at the start. The binary contains throughputs of 26
 types of training on V100, P100 and K80.
 
+With --agent, the policy agent:PREFERENCE chooses among ` + strings.Join(cluster.Choices, ", ") + `
+during the run, by a preference such as time, balanced or time+cost=3 over ` + strings.Join(cluster.Objectives, ", ") + `; mix:POLICY+POLICY=2 chooses at random.
+
 --json prints: schema, engine, policy, seed, compat, cluster, jobs[id, arrival_s, jct_s, deadline_s, missed, cost_usd,
 energy_joules], mean_jct_s, p50_jct_s, p99_jct_s, makespan_s, utilization, timeline, cost_usd, energy_joules,
 deadline_misses, lease_extensions, pauses, pause_s, allocations, policy_s, events, wall_s, stopped, not_stable, warnings[], workload,
@@ -50,6 +54,7 @@ printed.`,
 		Example: `  optimize simulate rounds --policy fifo_perf
   optimize simulate rounds --arrival-rate 4 --window 400:500 --policy max_min_fairness_perf --compat
   optimize simulate rounds --trace jobs.trace.gz --cluster v100=8,p100=16,k80=24 --policy min_total_duration_perf --jobs-out jobs.csv
+  optimize simulate rounds --policy agent:time+cost --agent cluster.agent --arrival-rate 4 --window 400:500
   optimize simulate rounds --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
@@ -73,7 +78,7 @@ printed.`,
 
 // config returns the configuration given by the flags, a description of the jobs, and notes.
 func (o *simulateRoundsOptions) config() (c cluster.Config, description string, notes []string, err error) {
-	if err := knownPolicy("--policy", o.policy); err != nil {
+	if err := o.checkPolicy("--policy", o.policy); err != nil {
 		return c, "", nil, err
 	}
 	source, err := o.source()
@@ -93,7 +98,7 @@ func (o *simulateRoundsOptions) config() (c cluster.Config, description string, 
 	if c.Devices, note, err = o.devices(c, o.cluster); err != nil {
 		return c, "", nil, err
 	}
-	c.Policy, c.Seed = o.policy, o.seed
+	c.Policy, c.Seed, c.Choose = o.policy, o.seed, o.chooser(o.policy)
 	if c.Window != (cluster.Window{}) {
 		description += fmt.Sprintf(", figures of jobs %d to %d", c.Window.Start, c.Window.End-1)
 	}
