@@ -558,3 +558,26 @@ func TestPrecedence(t *testing.T) {
 		t.Errorf("exit %d for an unknown variable: %s", code, errs)
 	}
 }
+
+func TestExplainLength(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		script string
+		args   []string
+		want   string
+	}{
+		"argument": {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs', type=int, default=12)\na = p.parse_args()\nfor e in range(a.epochs):\n    pass\n",
+			[]string{"--", "--epochs", "5"}, "5 epochs (--epochs 5 on the command line)"},
+		"default": {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs', type=int, default=12)\na = p.parse_args()\nfor e in range(a.epochs):\n    pass\n",
+			nil, "12 epochs (default of --epochs in line 3)"},
+		"user":    {"pass\n", []string{"--steps", "40"}, "40 steps (--steps)"},
+		"unknown": {"pass\n", nil, "unknown before the run"},
+	} {
+		w.write("length.py", c.script)
+		code, out, errs := w.run(append([]string{"--train", "length.py", "--dry-run", "--explain"}, c.args...)...)
+		if code != run.CodeDone || !strings.Contains(out, "length           "+c.want) {
+			t.Errorf("%s: exit %d\n%s%s", name, code, out, errs)
+		}
+	}
+}

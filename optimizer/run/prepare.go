@@ -3,8 +3,10 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"trainopt/cost"
@@ -122,6 +124,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		return fail(CodeInfeasible, err)
 	}
 	r.recall()
+	r.recordLengths()
 	r.recordPrior()
 	if cfg.DryRun {
 		return r.dryRun(ctx), true
@@ -283,6 +286,22 @@ func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
 	}
 	text("resumable", ins.Resumable)
 	return s
+}
+
+// recordLengths records the totals known before the log contains one, with their sources.
+func (r *run) recordLengths() {
+	var all []string
+	for _, unit := range slices.Sorted(maps.Keys(r.Progress.Hints)) {
+		h := r.Progress.Hints[unit]
+		words := fmt.Sprintf("%g %s%s (%s)", h.Units, unit, plural(int(h.Units)), h.Source)
+		if r.Progress.Repeats && !h.Whole {
+			words += " in each of several trainings"
+		}
+		all = append(all, words)
+	}
+	if all != nil {
+		r.rec.Script.Evidence["length"] = strings.Join(all, "; ")
+	}
 }
 
 // recordArguments records the arguments that reach the script, and what resumes it or why an option does not.

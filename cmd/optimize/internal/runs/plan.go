@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -57,6 +58,7 @@ func printPlan(w io.Writer, rec *journal.Record, width int) error {
 			field("  "+knob, "%s", cli.OneLine(rec.Script.Arguments[knob]))
 		}
 	}
+	field("length", "%s", cli.OneLine(cmp.Or(rec.Script.Evidence["length"], "unknown before the run; --epochs or --steps gives it")))
 	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.Memory))
 	if n := len(rec.Host.GPUs); n > 0 {
 		machine += fmt.Sprintf(", %d × %s", n, rec.Host.GPUs[0].Name)
