@@ -207,7 +207,7 @@ func TestAgainNote(t *testing.T) {
 
 func TestStepTime(t *testing.T) {
 	text := func(s *journal.StepShares) string {
-		return fmt.Sprint(trainingSection(&Data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields)
+		return plainBlanks(fmt.Sprint(trainingSection(&Data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields))
 	}
 	if got := text(nil); strings.Contains(got, "step time") {
 		t.Errorf("without an observer: %s", got)

@@ -314,6 +314,7 @@ func TestLostAfterRestart(t *testing.T) {
 
 func lostAfterRestart(t *testing.T, exact bool) {
 	s := newStage(t, func(a *actor) launch.Exit {
+		a.stage.turn("the start", func() {}, func(Status, int) bool { return true }) // the agent has dated it
 		a.stage.clock.advance(at(5))
 		for a.begin(); a.epoch < 10; {
 			if a.n == 1 && a.epoch == 7 {

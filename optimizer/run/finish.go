@@ -176,7 +176,8 @@ func (r *run) refresh(final bool) {
 		rec.Training.TotalUnits = journal.Number(total)
 	}
 	rec.Training.Unit = r.Progress.Unit
-	if f := &r.observer.facts; f.Stepping > 0 {
+	if o := r.observer; o != nil && o.facts.Stepping > 0 {
+		f := &o.facts
 		rec.Training.StepShares = &journal.StepShares{DataWait: journal.Number(f.DataWait), Optimizer: journal.Number(f.Optimizer), Saving: journal.Number(f.Saving)}
 	}
 	st := r.log.Stats()

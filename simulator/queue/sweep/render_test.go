@@ -43,7 +43,7 @@ func TestFormats(t *testing.T) {
 	for format, want := range map[string][]string{
 		"text": {"saf on 16 equal processors", "EASY backfilling", "40, all ended", "note: last"},
 		"csv":  {"id,submit_s,start_s,end_s,procs,state,wait_s,bounded_slowdown,allocated"},
-		"html": {"<!DOCTYPE html>", "Jobs on cores", "Jobs that wait", "Utilization over time", "slowed down most", "x&lt;y&gt;.swf"},
+		"html": {"<!DOCTYPE html>", "Jobs on cores", "Waiting jobs", "Utilization over time", "Jobs with the largest slowdown", "x&lt;y&gt;.swf"},
 		"json": {`"schema": 1`, `"energy_joules": null`, `"wall_s": null`},
 	} {
 		got := written(t, simulated(t, "saf"), format)
