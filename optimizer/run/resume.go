@@ -79,6 +79,9 @@ func (r *run) reopen(dir string, change Change) (func(), error) {
 func (r *run) restore(jd *journal.Run, change Change) error {
 	refuse := func(err error) error { return fmt.Errorf("resume %s: %w", jd.ID(), err) }
 	if !journal.HasState(jd.Dir()) {
+		if rec, err := journal.ReadRecord(jd.Dir()); err == nil && rec.State == journal.Done {
+			return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
+		}
 		return refuse(fmt.Errorf("its agent ended before it had begun anything: give the command again (optimize runs rm %s removes what is left): %w", jd.ID(), ErrNotResumable))
 	}
 	note, err := jd.LoadState(&r.facts)
