@@ -18,7 +18,6 @@ const (
 var (
 	known       = page.Known
 	significant = page.Significant
-	thousands   = page.Thousands
 	withUnit    = page.WithUnit
 	duration    = page.Duration
 	usd         = page.USD
