@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"trainopt/internal/lab"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/run"
@@ -353,5 +355,46 @@ func TestClusterOtherDevices(t *testing.T) {
 	}
 	if j := jobs[2]; j.State != cluster.Done || j.Done != 150 || j.Device != "other" {
 		t.Errorf("the job that keeps its work: %s (%s), %g epochs on %s; want done, 150, on other", j.State, j.Reason, j.Done, j.Device)
+	}
+}
+
+// TestClusterSlotsHaveOwnCPUs checks that jobs which start at the same time do not choose the same CPU: a slot has its own.
+func TestClusterSlotsHaveOwnCPUs(t *testing.T) {
+	t.Parallel()
+	needTraining(t, "runs trainings")
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Skip(err)
+	}
+	w := newWorld(t)
+	w.write("where.py", "import os, sys\nopen(sys.argv[1], 'w').write(str(sorted(os.sched_getaffinity(0))))\n")
+	for i := range 2 * set.Count() {
+		if code, _, errs := w.run("cluster", "submit", "--train", "where.py", "--", fmt.Sprint("cpus-", i+1)); code != run.CodeDone {
+			t.Fatalf("submit: exit %d\n%s", code, errs)
+		}
+	}
+	w.served("--policy", "fifo", "--slots", fmt.Sprint(set.Count()))
+	w.await("all jobs", func() bool {
+		for _, j := range w.clusterJobs() {
+			if j.State != cluster.Done {
+				return false
+			}
+		}
+		return true
+	})
+	var cpus []int
+	for i := range 8 * len(set) * 8 {
+		if set.IsSet(i) {
+			cpus = append(cpus, i)
+		}
+	}
+	for _, e := range w.clusterEvents() {
+		if e.Kind != cluster.EventStart {
+			continue
+		}
+		got, err := os.ReadFile(filepath.Join(w.dir, fmt.Sprint("cpus-", e.Job)))
+		if want := fmt.Sprint([]int{cpus[e.Where[0]]}); err != nil || string(got) != want {
+			t.Errorf("job %d on slot %d runs on the CPUs %s, want %s (%v)", e.Job, e.Where[0], got, want, err)
+		}
 	}
 }

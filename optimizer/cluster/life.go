@@ -55,9 +55,6 @@ func (s *server) begin(l *live, adopt bool) {
 	if !adopt {
 		l.Sole = !packs && s.Site.Name() != "local"
 	}
-	if !packs { // no two jobs share devices: each receives the CPUs with the least load
-		lease.CPUIDs = nil
-	}
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
 		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device, "OPTIMIZER_DEVICES="+strings.Join(lease.Devices, ","))
 	agent := s.Agent

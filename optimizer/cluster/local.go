@@ -112,8 +112,8 @@ func (l *Local) share() {
 	}
 }
 
-// cpusOf returns the CPUs that belong to slots, so that jobs which share a slot share these; none for GPUs. Slots that are
-// less than a CPU share it with others.
+// cpusOf returns the CPUs that belong to slots: jobs that share a slot share these, and jobs that start at the same time on
+// different slots do not choose the same ones. None for GPUs. Slots that are less than a CPU share it with others.
 func (l *Local) cpusOf(device int, where []int32) (ids []int) {
 	last := len(l.devices) - 1
 	total, all := l.before[last]+l.devices[last].Count, l.host.CPUIDs
