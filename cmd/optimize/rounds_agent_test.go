@@ -33,7 +33,7 @@ func TestAgentOfACluster(t *testing.T) {
 	if code != run.CodeDone || err != nil {
 		t.Fatal(code, out, errs, err)
 	}
-	for _, want := range []string{"relative_time by relative_cost", "unfairness", "loss cost=3+time", "mix:sia=2+cheapest", "Pareto front"} {
+	for _, want := range []string{"relative time by relative cost", "unfairness", "loss cost=3+time", "mix:sia=2+cheapest", "Pareto front"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in the page", want)
 		}

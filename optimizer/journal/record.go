@@ -213,7 +213,7 @@ type Script struct {
 	Resumes string `json:"resumes,omitempty"`
 	// Arguments are those that set the knobs of the script, by knob, in the form of Resumes.
 	Arguments map[string]string `json:"arguments,omitempty"`
-	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"
+	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"; "length" → the total before the run, with its source
 	Likeness  string            `json:"likeness,omitempty"` // for comparing the text with later versions (inspect.CompareLikeness)
 }
 

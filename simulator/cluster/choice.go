@@ -401,7 +401,7 @@ func (o *Outcome) addFront(c *experiment.Comparison) {
 
 // frontPicture draws the policies in two of the measures, with the front in these two as a line.
 func frontPicture(axes [2]int, names []string, points [][]float64, on []bool) page.Picture {
-	x, y := relative[axes[0]].Name, relative[axes[1]].Name
+	x, y := strings.ReplaceAll(relative[axes[0]].Name, "_", " "), strings.ReplaceAll(relative[axes[1]].Name, "_", " ")
 	s := page.Scatter{Title: y + " by " + x, XName: x, YName: y,
 		Keys: []page.Key{{Class: "disc", Name: "on the front of all three measures"}, {Class: "disc hollow", Name: "dominated"}}}
 	flat := make([][]float64, len(points))
