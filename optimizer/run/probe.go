@@ -142,6 +142,7 @@ func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 	if s.PeakGiB > 0 {
 		p.PeakMemoryGiB = journal.Number(s.PeakGiB)
 	}
+	p.Used = s.Used.known()
 	from := max(0, len(s.Blocks)-50)
 	for _, b := range s.Blocks[from:] {
 		p.UnitSeconds = append(p.UnitSeconds, journal.Number(b))

@@ -457,6 +457,10 @@ func (r *run) sample(ctx context.Context) {
 		seg.GPUSum += v
 		seg.GPUN++
 	}
+	if seg.FirstRowAt > 0 && seg.EndedAt == 0 {
+		foreign := (s.Host.CPUPercent*r.sampler.machineCPUs - s.Tree.CPUPercent) / 100
+		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-float64(r.Current.CPUs)+foreignSlack)
+	}
 }
 
 // energyUsed returns the increase of the devices' energy counters since the last sample, joules. Decreasing counters (a
