@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,12 +47,9 @@ func leastLoaded(allowed, held []int, load map[int]int, n int) []int {
 // pinnedLoad counts, for each CPU, the lists of jobs that do not run yet and the processes pinned to fewer CPUs than are
 // allowed here: jobs that selected theirs in the same way. Kernel threads and unreadable entries are skipped.
 func pinnedLoad(r Roots, allowed int, lists []string) map[int]int {
-	entries, _ := os.ReadDir(r.proc())
-	for _, entry := range entries {
-		if _, err := strconv.Atoi(entry.Name()); err != nil {
-			continue
-		}
-		b, err := os.ReadFile(r.proc(entry.Name(), "status"))
+	processes, _ := filepath.Glob(r.proc("[0-9]*", "status"))
+	for _, path := range processes {
+		b, err := os.ReadFile(path)
 		if err != nil || !strings.Contains(string(b), "\nVmSize:") {
 			continue // ended, or a kernel thread, which has no memory of its own
 		}

@@ -3,8 +3,13 @@ package resources
 import (
 	"crypto/rand"
 	"errors"
+	"maps"
+	"math"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,4 +55,49 @@ func bind(name string, wait time.Duration) *net.UnixConn {
 			return s
 		}
 	}
+}
+
+// Pick returns n devices of the host, nil if it has fewer: of the model of its first one if possible, those with the fewest
+// processes, which are the given ones and those whose CUDA_VISIBLE_DEVICES names them, as it does before they use them.
+// Slices of one device count as separate devices. Until release, other jobs that start on this machine do not choose them.
+func (h Host) Pick(n int, processes func() map[string]int) (ids []string, release func()) {
+	choose := func(running map[string]int, taken []string) []string {
+		load := map[int]int{}
+		for i, g := range h.GPUs {
+			if load[i] = running[g.UUID]; g.Name != h.GPUs[0].Name {
+				load[i] += math.MaxInt32
+			}
+			for _, name := range taken {
+				if name == g.UUID || name == strconv.Itoa(g.Index) {
+					load[i]++
+				}
+			}
+		}
+		for _, i := range leastLoaded(slices.Sorted(maps.Keys(load)), nil, load, n) {
+			ids = append(ids, h.GPUs[i].UUID)
+		}
+		return ids
+	}
+	if n > len(h.GPUs) {
+		return nil, func() {}
+	}
+	if n == len(h.GPUs) || h.Described != "" || h.Nodes > 0 { // no choice, or that of an engine
+		return choose(nil, nil), func() {}
+	}
+	running := processes()
+	release = reserve("gpus", func(reserved []string) []string { return choose(running, append(reserved, visibleElsewhere()...)) })
+	return ids, release
+}
+
+// visibleElsewhere returns the devices in CUDA_VISIBLE_DEVICES of every process, except those of other users.
+func visibleElsewhere() (devices []string) {
+	processes, _ := filepath.Glob(procRoot + "/[0-9]*/environ")
+	for _, path := range processes {
+		environ, _ := os.ReadFile(path)
+		if _, list, ok := strings.Cut("\x00"+string(environ), "\x00CUDA_VISIBLE_DEVICES="); ok {
+			list, _, _ = strings.Cut(list, "\x00")
+			devices = append(devices, strings.Split(list, ",")...)
+		}
+	}
+	return devices
 }

@@ -133,3 +133,58 @@ func TestChoiceWithoutTheLock(t *testing.T) {
 	wantCPUs(t, "second job", chooseOn(t, r, 1), 1)
 	reserve(fmt.Sprintf("a name that is too long for a socket: %0100d", 0), func([]string) []string { return []string{"0"} })()
 }
+
+func TestPick(t *testing.T) {
+	h := testHost(3)
+	for i := range h.GPUs {
+		h.GPUs[i].Index, h.GPUs[i].UUID = 100+i, t.Name()+h.GPUs[i].UUID // that no process on this machine has
+	}
+	all := []string{h.GPUs[0].UUID, h.GPUs[1].UUID, h.GPUs[2].UUID}
+	cases := map[string]struct {
+		n       int
+		busy    map[string]int
+		visible string // to a process
+		want    []string
+	}{
+		"first two":                    {n: 2, want: all[:2]},
+		"around the busy":              {n: 2, busy: map[string]int{all[0]: 1}, want: all[1:]},
+		"the least busy":               {n: 1, busy: map[string]int{all[0]: 2, all[1]: 1, all[2]: 3}, want: all[1:2]},
+		"all":                          {n: 3, busy: map[string]int{all[0]: 1}, want: all},
+		"not enough":                   {n: 4},
+		"none":                         {n: 0},
+		"negative":                     {n: -1},
+		"around those of a process":    {n: 1, visible: all[0] + "," + all[1], want: all[2:]},
+		"around those of it by number": {n: 2, visible: "101", want: []string{all[0], all[2]}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.visible != "" {
+				t.Setenv("CUDA_VISIBLE_DEVICES", c.visible)
+				startChild(t, "sleep", Recipe{})
+			}
+			ids, release := h.Pick(c.n, func() map[string]int { return c.busy })
+			defer release()
+			diff(t, "devices", ids, c.want)
+		})
+	}
+	none := func() map[string]int { return nil }
+	first, release := h.Pick(2, none)
+	second, releaseSecond := h.Pick(1, none)
+	defer releaseSecond()
+	diff(t, "devices of a job that starts beside two of the first", second, all[2:])
+	diff(t, "devices of the first", first, all[:2])
+	release()
+	third, releaseThird := h.Pick(2, none)
+	releaseThird()
+	diff(t, "devices after the first has ended", third, all[:2])
+	h.GPUs[1].Name = "another"
+	mixed, releaseMixed := h.Pick(2, func() map[string]int { return map[string]int{all[0]: 1} })
+	releaseMixed()
+	diff(t, "devices of one model", mixed, []string{all[0], all[2]})
+	h.Nodes = 1
+	for range 2 {
+		ids, release := h.Pick(1, none)
+		defer release()
+		diff(t, "devices of an engine", ids, all[:1])
+	}
+}
