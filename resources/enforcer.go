@@ -30,9 +30,10 @@ type EnforceOptions struct {
 // writable, CPU affinity always, resource limits otherwise. It is safe for concurrent use. The zero value is not
 // usable; see NewEnforcer.
 type Enforcer struct {
-	mu   sync.Mutex
-	s    enforcerState
-	tree cgroupTree
+	mu      sync.Mutex
+	s       enforcerState
+	tree    cgroupTree
+	release func() // of the CPUs; nil once opened
 }
 
 // cgroupControl is one control and the cgroup that provides it. Dir is empty if none does; Why is then the reason.
@@ -79,7 +80,7 @@ type enabling struct {
 
 // NewEnforcer creates the job's cgroups where permitted, sets their limits, and chooses the job's CPUs. Missing
 // permissions are not an error: a control that is unavailable is omitted and reported by Statement. An error means
-// that the request is invalid; no cgroup remains in that case.
+// that the request is invalid; no cgroup remains in that case. Other jobs do not choose the same CPUs until Release.
 func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 	if err := enforceable(o.Allocation, o.Limits); err != nil {
 		return nil, fmt.Errorf("enforce %v for run %q: %w", o.Allocation, o.RunID, err)
@@ -92,17 +93,20 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 		e.tree = osTree{}
 	}
 	e.s.Allowed = e.candidateCPUs(o.Host)
-	var load map[int]int
-	if o.Allocation.CPUs < len(e.s.Allowed) { // otherwise there is no choice, and no need to read every process
-		load = pinnedLoad(o.Roots, len(e.s.Allowed))
-	}
-	e.s.CPUIDs = chooseCPUs(e.s.Allowed, nil, load, o.Allocation.CPUs)
+	e.s.CPUIDs, e.release = e.choose(o.Allocation.CPUs)
 	e.place()
 	if !e.s.Memory.available() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
 		b := o.Limits.MemoryMax.Bytes()
 		e.s.Rlimits = []rlimit{{Resource: unix.RLIMIT_DATA, Soft: b, Hard: b}}
 	}
 	return e, nil
+}
+
+// Release lets other jobs choose by the processes alone: the job's first process has its CPUs, or the job does not start.
+func (e *Enforcer) Release() {
+	if e.release != nil {
+		e.release()
+	}
 }
 
 // candidateCPUs returns the host's CPUs that this process may use. A described host is another machine and is

@@ -27,10 +27,7 @@ func (e *Enforcer) RemoveStale() (removed int) {
 	}
 	slices.Sort(parents)
 	for _, parent := range slices.Compact(parents) {
-		entries, err := os.ReadDir(parent)
-		if err != nil {
-			continue
-		}
+		entries, _ := os.ReadDir(parent)
 		for _, entry := range entries {
 			dir := filepath.Join(parent, entry.Name())
 			info, err := entry.Info()

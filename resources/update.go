@@ -52,7 +52,9 @@ func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	old := e.s.CPUIDs
 	next := old
 	if cpus != len(old) {
-		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
+		var release func()
+		next, release = e.choose(cpus)
+		defer release()
 	}
 	was := e.s.Allocation.CPUs
 	switch { // a quota only without a CPU set

@@ -16,6 +16,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -393,5 +394,31 @@ func TestEngineWithoutCapabilities(t *testing.T) {
 				t.Errorf("warnings %q", w)
 			}
 		})
+	}
+}
+
+func TestGPUsAreReservedWhileAJobStarts(t *testing.T) {
+	t.Parallel()
+	host := resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16, GPUs: []resources.GPU{
+		{Index: 100, UUID: t.Name() + "-0", Memory: 40}, {Index: 101, UUID: t.Name() + "-1", Memory: 40}}}
+	pick := func() string {
+		ids, release := host.Pick(1, func() map[string]int { return nil })
+		defer release()
+		return strings.Join(ids, ",")
+	}
+	s := newStage(t, resumable(3, 1))
+	var beside string
+	s.onStart = func(int, launch.Command) { beside = pick() }
+	s.cfg.GPUs = "1"
+	agent := s.agent()
+	agent.Discover = func(context.Context) (resources.Host, error) { return host, nil }
+	if res := agent.Run(t.Context(), s.cfg, nil); res.Code != CodeDone {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	if got := s.started()[0].setting("CUDA_VISIBLE_DEVICES"); got != host.GPUs[0].UUID || beside != host.GPUs[1].UUID {
+		t.Errorf("the job has %s, one that starts beside it %s", got, beside)
+	}
+	if got := pick(); got != host.GPUs[0].UUID {
+		t.Errorf("after the start %s is chosen: the reservation has not ended", got)
 	}
 }

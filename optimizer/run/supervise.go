@@ -378,6 +378,16 @@ func (s *sampling) pids() ([]int, error) {
 	return s.tree.PIDs()
 }
 
+// processes counts the processes on each GPU of this machine.
+func (s *sampling) processes(ctx context.Context, now time.Time) map[string]int {
+	n := map[string]int{}
+	sample, _ := s.sampler.Sample(ctx, now)
+	for _, g := range sample.GPUs {
+		n[g.UUID] = len(g.PIDs)
+	}
+	return n
+}
+
 func (s *sampling) detach() {
 	s.tree, s.remote = nil, nil
 	s.last = monitor.NoSample(s.last.At)
