@@ -31,6 +31,9 @@ func optionsSection(d *Data) section {
 	if hasChance(r.SLA) {
 		s.Intro += " Chance: probability of meeting the limits on time and cost."
 	}
+	if limited(r.SLA) && slices.ContainsFunc(r.Plan.Candidates, func(c plan.Candidate) bool { return c.Slower }) {
+		s.Intro += " Slower: than the baseline, so that only a preference selects it."
+	}
 	again := func(c plan.Candidate) bool { return c.Again }
 	if note := againNote(slices.ContainsFunc(r.Plan.Candidates, again)); note != "" {
 		s.Intro += " " + note
@@ -138,7 +141,7 @@ func candidateRow(s journal.SLA, c plan.Candidate, cells []string) []cell {
 	switch {
 	case !limited(s):
 		return row(cells...)
-	case c.Feasible:
+	case meetsSLA(c):
 		return with(row(cells...), good)
 	}
 	return with(row(cells...), bad)
@@ -168,12 +171,18 @@ func optionChange(p *float64) string {
 	return change(*p)
 }
 
+// meetsSLA reports whether a candidate is predicted to meet the SLA, also one that was excluded only as slower than the
+// baseline.
+func meetsSLA(c plan.Candidate) bool { return c.Feasible || c.Slower && len(c.Breaks) == 0 }
+
 // feasibility describes whether a candidate is predicted to meet the SLA.
 func feasibility(c plan.Candidate) string {
-	if c.Feasible {
+	switch {
+	case c.Feasible:
 		return "feasible"
-	}
-	if len(c.Breaks) == 0 {
+	case meetsSLA(c):
+		return "feasible, slower"
+	case len(c.Breaks) == 0:
 		return "at risk"
 	}
 	names := make([]string, len(c.Breaks))
