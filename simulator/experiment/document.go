@@ -93,10 +93,11 @@ func (c *Comparison) section(pictured bool) page.Section {
 // estimates plots the mean of each policy in a metric.
 func (c *Comparison) estimates(m Metric) page.Picture {
 	unit, _ := m.scale() // of the axis, whose steps are round numbers
-	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v * unit)) }, Why: "no policy has a value"}
-	if m.Unit == "share" {
-		e.Ticks = func(v float64) string { return strings.Replace(fmt.Sprintf("%.4g %%", 100*v), "-", "−", 1) }
+	label := func(v float64) string { return m.show(Number(v * unit)) }
+	if m.Unit == "share" { // without trailing zeros
+		label = func(v float64) string { return strings.Replace(fmt.Sprintf("%.4g %%", 100*v), "-", "−", 1) }
 	}
+	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: label, Plain: m.Unit != "share", Why: "no policy has a value"}
 	for _, p := range c.Policies {
 		r, _ := c.Row(p, m.Name)
 		if r.N == 0 {

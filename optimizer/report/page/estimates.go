@@ -17,8 +17,8 @@ type Estimate struct {
 type Estimates struct {
 	Title string
 	Rows  []Estimate
-	Label func(float64) string // formats the ends of intervals
-	Ticks func(float64) string // formats the ticks; nil: round numbers
+	Label func(float64) string // formats the ends of intervals, and the ticks unless Plain is set
+	Plain bool                 // ticks are numbers with the same number of decimals
 	Why   string               // reason shown when the picture is empty
 }
 
@@ -49,8 +49,8 @@ func (e *Estimates) Picture() Picture {
 func (e *Estimates) draw(d *Drawing, values []float64) {
 	lo, hi := least(values), most(values)
 	x := NewScale(values, 5, lo > 0 && lo < hi/2, false)
-	tick := e.Ticks
-	if tick == nil {
+	tick := e.Label
+	if e.Plain {
 		tick = x.Label
 	}
 	name := d.Width * .3
