@@ -102,8 +102,7 @@ func (f *Format) Add(fs *pflag.FlagSet, file string, known []string) {
 	fs.StringVarP(&f.File, file, "o", "", "write to `FILE` instead of standard output")
 }
 
-// checkOutputs returns an error for each of the user's files to write, --output and those of flags such as --jobs-out,
-// that cannot be written.
+// checkOutputs returns an error for each FILE that cannot be written, of the flag output and of those such as --jobs-out.
 func (o Options) checkOutputs(output string) error {
 	var errs []error
 	o.Flags.Visit(func(f *pflag.Flag) {
@@ -121,8 +120,7 @@ var aliases = map[string]string{"htm": "html", "md": "markdown", "txt": "text", 
 var fileFormat = regexp.MustCompile(`^[a-z][a-z0-9]{1,4}$`)
 
 // Resolve sets the format: that of --format, else JSON with --json, else that of the file. It returns an error if the
-// format is not known, also one that only the name of the file asks for, and before the work for a file that cannot be
-// written.
+// format is not known, also one that only the name of the file asks for, or a file cannot be written.
 func (f *Format) Resolve(o Options) error {
 	if err := o.checkOutputs(f.flag); err != nil {
 		return Usage(err)

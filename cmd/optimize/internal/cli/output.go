@@ -98,8 +98,7 @@ func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 	return nil
 }
 
-// Writable returns an error if the file that a flag names cannot be written, before hours of work. A pipe or a device is not
-// tried.
+// Writable returns an error if the file of a flag cannot be written, before hours of work. Pipes and devices are not tried.
 func (e *Env) Writable(flag, file string) error {
 	path := e.Path(file)
 	info, err := os.Stat(path)
