@@ -42,6 +42,9 @@ func (l *Limits) Restrict(r Ranges) error {
 			return
 		}
 		restricted, err := ParseRange(text, *into)
+		if err == nil && flag == "batch-size" && restricted.Max < 1 {
+			err = fmt.Errorf("range %q: want at least 1", text)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 			return

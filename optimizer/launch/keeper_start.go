@@ -197,7 +197,7 @@ func (k *keeper) awaitExec(reports *json.Decoder) *startFailure {
 	if first.Failure != nil {
 		return first.Failure
 	}
-	k.began, k.missing = first.Began, append(k.missing, first.Missing...)
+	k.began, k.beforeKiB, k.missing = first.Began, first.PeakKiB, append(k.missing, first.Missing...)
 	switch err := reports.Decode(&second); {
 	case err == nil && second.Failure != nil:
 		return second.Failure
