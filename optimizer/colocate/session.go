@@ -1,6 +1,7 @@
 package colocate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,26 +117,25 @@ func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(cycle) 
 
 // begin starts the programs that run throughout, lets them warm up together and stops them.
 func (s *session) begin(ctx context.Context) error {
-	warm := false
-	for _, c := range s.containers {
-		if !c.perWindow() {
-			warm = true
-			if err := c.start(ctx); err != nil {
-				return err
-			}
+	steady := slices.DeleteFunc(slices.Clone(s.containers), (*container).perWindow)
+	for _, c := range steady {
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+		if err := c.resume(); err != nil {
+			return err
 		}
 	}
-	if !warm {
-		return nil
+	if len(steady) > 0 {
+		if err := sleep(ctx, s.spec.Warmup.orElse(5).duration()); err != nil {
+			return err
+		}
 	}
-	if err := sleep(ctx, s.spec.Warmup.orElse(5).duration()); err != nil {
-		return err
-	}
-	for _, c := range s.containers {
+	for _, c := range steady {
 		if err := c.check(); err != nil {
 			return err
 		}
-		c.freeze(true)
+		c.pause()
 	}
 	return nil
 }
@@ -150,13 +150,6 @@ func (s *session) close() {
 		})
 	}
 	wg.Wait()
-}
-
-func (l *Local) loadCPUs(a *appSpec) []int {
-	if ids, _ := parseCPUs(a.Load.CPUs); ids != nil {
-		return ids
-	}
-	return l.aside
 }
 
 // usage reads the state of the node.
@@ -197,8 +190,10 @@ func (s *session) phase(ctx context.Context, active []*container) (readings []*r
 	settle := time.Duration(0)
 	for _, c := range active {
 		if !c.perWindow() {
-			c.freeze(false)
-			settle = min(s.window.duration()/5, 200*time.Millisecond)
+			if err := c.resume(); err != nil {
+				return nil, 0, 0, err
+			}
+			settle = min(s.window.duration()/5, 500*time.Millisecond)
 		}
 	}
 	if err := sleep(ctx, settle); err != nil {
@@ -232,10 +227,8 @@ func (s *session) phase(ctx context.Context, active []*container) (readings []*r
 	to, err := s.usage()
 	for i, c := range active {
 		if !c.perWindow() {
-			if ended := c.check(); ended != nil { // the reason why it reported nothing
-				failures[i] = ended
-			}
-			c.freeze(true)
+			failures[i] = cmp.Or(c.check(), failures[i]) // the reason why it reported nothing
+			c.pause()
 		}
 	}
 	if ctx.Err() != nil {
@@ -320,8 +313,7 @@ func (s *session) average(active []*container, results []reading, taken float64)
 
 // between returns the reading between two records of a container.
 func between(a, b record) reading {
-	wall := b.usage.at.Sub(a.usage.at).Seconds()
-	return reading{Ops: b.total - a.total, CPU: b.cpu - a.cpu, Wall: wall}
+	return reading{Ops: b.total - a.total, CPU: b.cpu - a.cpu, Wall: b.at.Sub(a.at).Seconds()}
 }
 
 // runOnce runs a program that reports at its end.
@@ -369,7 +361,7 @@ func (s *session) queryTwice(ctx, window context.Context, c *container) (reading
 func (s *session) observe(window context.Context, c *container, since time.Time) (reading, error) {
 	<-window.Done()
 	c.mu.Lock()
-	records := slices.DeleteFunc(c.records, func(r record) bool { return r.usage.at.Before(since) })
+	records := slices.DeleteFunc(c.records, func(r record) bool { return r.at.Before(since) })
 	c.records = nil
 	c.mu.Unlock()
 	if len(records) < 2 {
@@ -385,9 +377,6 @@ func (s *session) observe(window context.Context, c *container, since time.Time)
 
 // sleep waits for a time or the end of the context.
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -145,15 +145,20 @@ func parseShare(text string) (float64, error) {
 	return v, nil
 }
 
-// describe returns a row in one line.
-func describe(apps []string, r colocate.Row) string {
+// speeds returns the throughputs of a row.
+func speeds(apps []string, r colocate.Row) string {
 	var parts []string
 	for a, k := range r.Counts {
 		if k > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", apps[a], withInterval(r.RPS[a])))
 		}
 	}
-	text := fmt.Sprintf("%s: %s; %d cycles", colocate.Label(apps, r.Counts), strings.Join(parts, ", "), r.Cycles)
+	return strings.Join(parts, ", ")
+}
+
+// describe returns a row in one line.
+func describe(apps []string, r colocate.Row) string {
+	text := fmt.Sprintf("%s: %s; %d cycles", colocate.Label(apps, r.Counts), speeds(apps, r), r.Cycles)
 	if r.Foreign >= 0.005 {
 		text += fmt.Sprintf(", %.0f %% of the node taken by others", 100*r.Foreign)
 	}
