@@ -1,6 +1,7 @@
 package colocate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -122,7 +123,7 @@ func (c *container) awaitReady(ctx context.Context) error {
 	if len(probe.Command) == 0 && probe.Output.Regexp == nil {
 		return nil
 	}
-	limit := probe.Timeout.orElse(30).duration()
+	limit := cmp.Or(probe.Timeout, 30).duration()
 	late := time.After(limit)
 	var failure error
 	for {
@@ -334,10 +335,7 @@ func (c *container) count(ctx context.Context) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	re := o.Match.Regexp
-	if re == nil {
-		re = firstNumber
-	}
+	re := cmp.Or(o.Match.Regexp, firstNumber)
 	n, ok := number(re, text)
 	if !ok {
 		return record{}, fmt.Errorf("the counter of %s printed %.100q: no number matches %s", c.app.Name, text, re)

@@ -323,9 +323,9 @@ func TestPauseStopsAll(t *testing.T) {
 
 // The example with programs of Debian packages can be measured.
 func TestExample(t *testing.T) {
-	for _, program := range []string{"redis-server", "redis-cli", "sqlite3", "xz", "pv"} {
+	for _, program := range []string{"redis-server", "redis-cli", "sqlite3", "bzip2", "pv"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skip("install redis-server redis-tools sqlite3 python3-sklearn xz-utils pv: ", err)
+			t.Skip("install redis-server redis-tools sqlite3 python3-sklearn bzip2 pv: ", err)
 		}
 	}
 	if err := exec.Command("/usr/bin/python3", "-c", "import sklearn").Run(); err != nil {
@@ -350,5 +350,28 @@ func TestExample(t *testing.T) {
 		if !(got[0].RPS[a] > 0) {
 			t.Errorf("%s: %+v", name, got[0])
 		}
+	}
+}
+
+// This process leaves the CPUs of the node to the programs while it measures.
+func TestObserverLeavesTheNode(t *testing.T) {
+	all, err := usable()
+	if err != nil || len(all) < 2 {
+		t.Skip("requires two CPUs: ", all, err)
+	}
+	l, err := NewLocal(specOf(t, byOutput), t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := usable(); err != nil || !slices.Equal(now, all[1:]) {
+		t.Errorf("%v, %v", now, err)
+	}
+	var node []int
+	if err := l.spawner.do(l.cpus, func() (err error) { node, err = usable(); return err }); err != nil || !slices.Equal(node, all[:1]) {
+		t.Errorf("%v, %v", node, err)
+	}
+	l.Close()
+	if now, err := usable(); err != nil || !slices.Equal(now, all) {
+		t.Errorf("%v, %v", now, err)
 	}
 }

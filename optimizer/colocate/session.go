@@ -17,6 +17,7 @@ import (
 type Local struct {
 	spec    *Spec
 	dir     string
+	all     []int // usable CPUs: those of the node, and others for load generators, probes and this process
 	cpus    []int
 	aside   []int
 	rng     *rand.Rand
@@ -30,7 +31,7 @@ func NewLocal(spec *Spec, dir string, seed uint64) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Local{spec: spec, dir: dir, rng: rand.New(rand.NewPCG(seed, 2))}
+	l := &Local{spec: spec, dir: dir, all: all, rng: rand.New(rand.NewPCG(seed, 2))}
 	var loads []int
 	for _, a := range spec.Apps {
 		ids, _ := parseCPUs(a.Load.CPUs)
@@ -62,15 +63,17 @@ func NewLocal(spec *Spec, dir string, seed uint64) (*Local, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	l.spawner, err = newSpawner()
+	if l.spawner, err = newSpawner(); err == nil {
+		pinSelf(l.aside)
+	}
 	return l, err
 }
 
-// CPUs returns the CPUs of the node.
-func (l *Local) CPUs() []int { return l.cpus }
-
 // Close ends what Measure has left, which is nothing unless it panicked.
-func (l *Local) Close() { l.spawner.close() }
+func (l *Local) Close() {
+	l.spawner.close()
+	pinSelf(l.all)
+}
 
 // session is a set of containers that are measured together.
 type session struct {
@@ -83,7 +86,7 @@ type session struct {
 // Measure starts the containers of a pattern and repeats cycles: the pattern, then one container of each app alone.
 // Programs that are counted while they run are started once and stopped outside their windows.
 func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
-	s := &session{Local: l, window: l.spec.Window.orElse(10), of: make([][]*container, len(counts))}
+	s := &session{Local: l, window: cmp.Or(l.spec.Window, 10), of: make([][]*container, len(counts))}
 	defer s.close()
 	for a, k := range counts {
 		for i := range int(k) {
@@ -127,7 +130,7 @@ func (s *session) begin(ctx context.Context) error {
 		}
 	}
 	if len(steady) > 0 {
-		if err := sleep(ctx, s.spec.Warmup.orElse(5).duration()); err != nil {
+		if err := sleep(ctx, cmp.Or(s.spec.Warmup, 5).duration()); err != nil {
 			return err
 		}
 	}
@@ -259,13 +262,11 @@ func watchAll(active []*container) func() []*watch {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for {
+		for running := true; running; look() {
 			select {
 			case <-stop:
-				look()
-				return
+				running = false
 			case <-time.After(pollEvery):
-				look()
 			}
 		}
 	}()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -213,13 +212,7 @@ func (o *placeOptions) run() error {
 	}
 	defer done()
 	p.Measure = m
-	var save func([]colocate.Row) error
-	if o.out != "" {
-		save = func(rows []colocate.Row) error {
-			return o.Write(o.out, "table", func(w io.Writer) error { return colocate.WriteRows(w, p.Apps, rows) })
-		}
-	}
-	elapsed, err := o.measure("profile place", "", p, save)
+	elapsed, err := o.measure("profile place", "", p, o.out)
 	if err != nil {
 		return err
 	}
