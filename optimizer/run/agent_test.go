@@ -137,10 +137,13 @@ func TestResumeRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   sla.Spec
 		reason string
+		saving time.Duration // after the stop
 		more   Change
 	}{
-		"budget":   {sla.Spec{CostMaxUSD: 0.005}, "budget", Change{CostMaxUSD: 1}},
-		"deadline": {sla.Spec{TimeMax: 5 * time.Second}, "deadline", Change{TimeMax: time.Hour}},
+		"budget":                    {sla.Spec{CostMaxUSD: 0.005}, "budget", 1100 * time.Millisecond, Change{CostMaxUSD: 1}},
+		"deadline":                  {sla.Spec{TimeMax: 5 * time.Second}, "deadline", 1100 * time.Millisecond, Change{TimeMax: time.Hour}},
+		"stopped before a budget":   {sla.Spec{CostMaxUSD: 0.005}, "budget", 0, Change{CostMaxUSD: 1}},
+		"stopped before a deadline": {sla.Spec{TimeMax: 5 * time.Second}, "deadline", 0, Change{TimeMax: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,7 +152,7 @@ func TestResumeRefused(t *testing.T) {
 					if !a.work(10, 1) {
 						s := a.stage
 						if a.n == 1 {
-							s.clock.advance(1100 * time.Millisecond) // saving takes longer than estimated
+							s.clock.advance(c.saving) // 1.1 s is longer than estimated
 						}
 						return a.leave()
 					}
@@ -179,7 +182,7 @@ func TestResumeRefused(t *testing.T) {
 			if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 10 || res.Record.Outcome.Rows != 10 {
 				t.Errorf("with more: exit %d (%v) after %v epochs in %d rows, want 0, 10, 10", res.Code, res.Err, res.Record.Outcome.Epochs, res.Record.Outcome.Rows)
 			}
-			wantSpent(t, res.Record, 11.1)
+			wantSpent(t, res.Record, 10+c.saving.Seconds())
 		})
 	}
 }
