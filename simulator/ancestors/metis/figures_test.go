@@ -71,7 +71,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-func tableText(r *Result) string {
+func tableText(r *compared) string {
 	var b strings.Builder
 	for _, table := range r.Tables {
 		for _, line := range table.Lines {
