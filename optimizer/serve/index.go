@@ -104,7 +104,7 @@ func newIndex(stateDir string) *index {
 // listing is a state of the index.
 type listing struct {
 	runs    []*runSummary // newest first; shared, not to be changed
-	total   int        // runs, including those not read yet
+	total   int           // runs, including those not read yet
 	version uint64
 }
 

@@ -40,7 +40,7 @@ func reportCommand(e *cli.Env) *cobra.Command {
 		},
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, "output", strings.Split(report.FormatNames(), ", "))
+	o.format.Add(o.Flags, strings.Split(report.FormatNames(), ", "))
 	o.Flags.BoolVar(&o.calibration, "calibration", false, "coverage of the predictions of all runs, by model family")
 	return cmd
 }

@@ -45,7 +45,7 @@ max_loss}, next, peak_gib.`,
 	fs.IntVar(&o.Kinds, "kind-count", 200, "number of kinds of jobs; 0: all jobs are different")
 	fs.IntVar(&o.Changes, "changes", 100, "number of jobs that end, and that arrive, before the next decision")
 	fs.Uint64Var(&o.Seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", cluster.Formats())
+	o.format.Add(fs, cluster.Formats())
 	return cmd
 }
 
