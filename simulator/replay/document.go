@@ -21,7 +21,7 @@ var formats = page.Formats[*Audit]{
 }
 
 // Formats returns the names of the formats of Render.
-func Formats() string { return formats.Words() }
+func Formats() []string { return formats.Names() }
 
 // Render writes an audit as text, markdown, html, json or csv (one line for each job). The output depends on the audit
 // alone.

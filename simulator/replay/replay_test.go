@@ -498,7 +498,7 @@ func TestEmptyDay(t *testing.T) {
 		if a.Submitted != jobs || len(a.Jobs) != jobs || len(a.Others) > 0 || a.Compared != 0 || !math.IsNaN(float64(a.Simulated.MeanJCTS)) || a.Faults.UnservedS != 0 {
 			t.Errorf("%d jobs: %+v", jobs, a)
 		}
-		for _, format := range strings.Split(Formats(), ", ") {
+		for _, format := range Formats() {
 			var b bytes.Buffer
 			if err := a.Render(&b, format); err != nil || strings.Contains(b.String(), "NaN") {
 				t.Errorf("%s: %v, %s", format, err, b.String())
@@ -510,7 +510,7 @@ func TestEmptyDay(t *testing.T) {
 // TestRender writes every format.
 func TestRender(t *testing.T) {
 	a := audit(t, drawDay(3, 8).live(t, "fifo_perf"), Options{Policies: []string{"srtf", "isolated"}, Draws: 2})
-	for _, format := range strings.Split(Formats(), ", ") {
+	for _, format := range Formats() {
 		var b bytes.Buffer
 		if err := a.Render(&b, format); err != nil {
 			t.Fatal(err)

@@ -69,7 +69,7 @@ that was written by
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, strings.Split(analysis.FormatNames(), ", "))
+	o.format.Add(o.Flags, analysis.Formats())
 	cli.AddSettings(o.Flags, analyzeSettings)
 	const missing = "for logs that do not record it: "
 	o.assumedValues.add(o.Flags, missing)
