@@ -524,10 +524,10 @@ func TestRender(t *testing.T) {
 // TestPolicyTables: the policies fit a terminal of 96 columns with one line for each and unbroken names, those that are equal
 // in every figure share a line, and no format loses an interval.
 func TestPolicyTables(t *testing.T) {
-	estimate := func(v Number) jobEstimate { return jobEstimate{v, v * 0.7, v * 1.4} }
-	policy := func(name string, mean Number) policyAudit {
+	estimate := func(v page.Exact) jobEstimate { return jobEstimate{v, v * 0.7, v * 1.4} }
+	policy := func(name string, mean page.Exact) policyAudit {
 		return policyAudit{Policy: name, MeanJCTS: estimate(mean), Change: jobEstimate{-0.0004, -0.123, 0.345}, MakespanS: estimate(2 * mean), CostUSD: estimate(0.00123),
-			Fairness: estimate(1.03), WorstFairness: estimate(Number(math.NaN())), DeadlinesKept: estimate(11), Moves: 23}
+			Fairness: estimate(1.03), WorstFairness: estimate(page.Exact(math.NaN())), DeadlinesKept: estimate(11), Moves: 23}
 	}
 	live := policy("fifo_perf", 33.2)
 	live.InForce = true

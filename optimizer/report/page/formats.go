@@ -97,3 +97,9 @@ func (n Number) Known() bool { return Known(float64(n)) }
 
 // MarshalJSON encodes an unknown value as null.
 func (n Number) MarshalJSON() ([]byte, error) { return JSONNumber(float64(n), 9) }
+
+// Exact is a Number with all significant digits.
+type Exact float64
+
+// MarshalJSON encodes an unknown value as null.
+func (n Exact) MarshalJSON() ([]byte, error) { return JSONNumber(float64(n), -1) }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/cluster"
 )
 
@@ -68,7 +69,7 @@ func (o *simulateDecisionOptions) run() error {
 		return err
 	}
 	if peak := usage().Maxrss; peak > 0 {
-		r.PeakGiB = cluster.Number(float64(peak) / (1 << 20))
+		r.PeakGiB = page.Exact(float64(peak) / (1 << 20))
 	}
 	return o.Write(o.format.File, "decision", func(w io.Writer) error { return r.Write(w, o.format.Name) })
 }
