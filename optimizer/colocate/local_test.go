@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("COLOCATE_TEST_SPEC"); path != "" {
 		spec, err := ParseSpec(strings.NewReader(path))
 		if err == nil {
-			var l *localMeasurer
+			var l *Local
 			if l, err = NewLocal(spec, "/", 1); err == nil {
 				err = l.Measure(context.Background(), []uint8{1}, func(cycle) bool { return false })
 			}

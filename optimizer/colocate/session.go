@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// localMeasurer measures on CPUs of this machine. It is a Measurer, and must be closed.
-type localMeasurer struct {
+// Local measures on CPUs of this machine. It is a Measurer, and must be closed.
+type Local struct {
 	spec    *Spec
 	dir     string
 	cpus    []int
@@ -24,12 +24,12 @@ type localMeasurer struct {
 
 // NewLocal checks the CPUs of a specification against those of this machine. dir is the directory of the specification,
 // seed orders the windows of containers alone.
-func NewLocal(spec *Spec, dir string, seed uint64) (*localMeasurer, error) {
+func NewLocal(spec *Spec, dir string, seed uint64) (*Local, error) {
 	all, err := usable()
 	if err != nil {
 		return nil, err
 	}
-	l := &localMeasurer{spec: spec, dir: dir, rng: rand.New(rand.NewPCG(seed, 2))}
+	l := &Local{spec: spec, dir: dir, rng: rand.New(rand.NewPCG(seed, 2))}
 	var loads []int
 	for _, a := range spec.Apps {
 		ids, _ := parseCPUs(a.Load.CPUs)
@@ -66,14 +66,14 @@ func NewLocal(spec *Spec, dir string, seed uint64) (*localMeasurer, error) {
 }
 
 // CPUs returns the CPUs of the node.
-func (l *localMeasurer) CPUs() []int { return l.cpus }
+func (l *Local) CPUs() []int { return l.cpus }
 
 // Close ends what Measure has left, which is nothing unless it panicked.
-func (l *localMeasurer) Close() { l.spawner.close() }
+func (l *Local) Close() { l.spawner.close() }
 
 // session is a set of containers that are measured together.
 type session struct {
-	*localMeasurer
+	*Local
 	window     seconds
 	containers []*container   // in the order of apps
 	of         [][]*container // by app
@@ -81,8 +81,8 @@ type session struct {
 
 // Measure starts the containers of a pattern and repeats cycles: the pattern, then one container of each app alone.
 // Programs that are counted while they run are started once and stopped outside their windows.
-func (l *localMeasurer) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
-	s := &session{localMeasurer: l, window: l.spec.Window.orElse(10), of: make([][]*container, len(counts))}
+func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
+	s := &session{Local: l, window: l.spec.Window.orElse(10), of: make([][]*container, len(counts))}
 	defer s.close()
 	for a, k := range counts {
 		for i := range int(k) {
@@ -152,7 +152,7 @@ func (s *session) close() {
 	wg.Wait()
 }
 
-func (l *localMeasurer) loadCPUs(a *appSpec) []int {
+func (l *Local) loadCPUs(a *appSpec) []int {
 	if ids, _ := parseCPUs(a.Load.CPUs); ids != nil {
 		return ids
 	}
