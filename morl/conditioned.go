@@ -83,14 +83,7 @@ func newConditioned(s Shape, c Config, seed uint64) *conditioned {
 
 // Act returns the actor's most probable action; with explore it samples from the policy, and a share ε is uniform.
 func (a *conditioned) Act(o Observation, w []float32, explore bool) int {
-	if explore && a.acting.Float64() < a.epsilon() {
-		return random(o.Mask, a.shape.Actions, a.acting)
-	}
-	pi := a.Policy(o, w)
-	if !explore {
-		return argmax(pi)
-	}
-	return draw(pi, a.acting)
+	return a.act(o, explore, func() []float32 { return a.Policy(o, w) })
 }
 
 // Policy returns the probability of each action, 0 where masked. The result is valid until the next call.

@@ -90,14 +90,19 @@ func (a *simplePolicy) Reset() {
 
 // Act returns the most probable action; with explore it samples from the policy, and a share ε is uniform.
 func (a *simplePolicy) Act(o Observation, w []float32, explore bool) int {
-	if explore && a.acting.Float64() < a.epsilon() {
-		return random(o.Mask, a.shape.Actions, a.acting)
+	return a.act(o, explore, func() []float32 { return a.Policy(o, w) })
+}
+
+// act returns the most probable action of a policy; with explore it samples from it, and a share ε is uniform.
+func (l *learner) act(o Observation, explore bool, policy func() []float32) int {
+	if explore && l.acting.Float64() < l.epsilon() {
+		return random(o.Mask, l.shape.Actions, l.acting)
 	}
-	pi := a.Policy(o, w)
+	pi := policy()
 	if !explore {
 		return argmax(pi)
 	}
-	return draw(pi, a.acting)
+	return draw(pi, l.acting)
 }
 
 // Policy returns the probability of each action, 0 where masked. The result is valid until the next call.

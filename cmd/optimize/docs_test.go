@@ -72,7 +72,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 	}
 	for where, words := range lines {
 		root := newRoot(&cli.Env{})
-		cmd, rest, err := root.Find(rewriteArgs(root, words))
+		cmd, rest, err := root.Find(cli.RewriteArgs(root, words))
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

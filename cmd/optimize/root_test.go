@@ -39,7 +39,7 @@ func TestRewriteArgs(t *testing.T) {
 		"--yes report train":                           "--yes report train",
 		"--color always runs":                          "--color always runs",
 	} {
-		if got := rewriteArgs(newRoot(&cli.Env{}), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
+		if got := cli.RewriteArgs(newRoot(&cli.Env{}), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}

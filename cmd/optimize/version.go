@@ -3,18 +3,12 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/regular"
 )
 
 // version, commit and date (RFC 3339) are set at link time (-X main.version=…); by default they are those that the Go
@@ -68,8 +62,6 @@ func (b build) String() string {
 	return text
 }
 
-func programVersion() string { return currentBuild().String() }
-
 func versionCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Show the version", GroupID: cli.Setup, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		b := currentBuild()
@@ -85,29 +77,4 @@ func versionCommand(e *cli.Env) *cobra.Command {
 		}
 		return e.Print(fmt.Sprintf("optimize %s (%s, %s/%s)\n", b, runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	}}
-}
-
-// manCommand returns the command that writes the manual pages.
-func manCommand(e *cli.Env) *cobra.Command {
-	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages of all commands to DIR/man1", GroupID: cli.Setup, Args: cobra.ExactArgs(1),
-		Example: `  optimize man ~/.local/share/man    # then: man optimize-train`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b := currentBuild()
-			date, _, _ := strings.Cut(b.Date, "T")
-			pages := cli.ManPages(cmd.Root(), date, b.Version)
-			dir := cli.PageDir(e.Path(args[0]))
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return fmt.Errorf("write manual pages: %w", err)
-			}
-			for _, name := range slices.Sorted(maps.Keys(pages)) {
-				err := regular.WriteFile(filepath.Join(dir, name), 0o644, []byte(pages[name]))
-				if err != nil {
-					return fmt.Errorf("write manual page %s: %w", name, regular.Reason(err))
-				}
-			}
-			if e.JSON {
-				return e.PrintJSON(map[string]any{"schema": 1, "dir": dir, "pages": len(pages)})
-			}
-			return e.Print(fmt.Sprintf("wrote %d manual pages to %s\n", len(pages), dir))
-		}}
 }

@@ -26,7 +26,6 @@ type Learner struct {
 // Report holds the results of an update. Losses are those before its first step.
 type Report struct {
 	Returns                    []float64 // undiscounted sum of rewards per episode
-	Steps                      int       // over all episodes
 	PolicyLoss, ValueLoss      float64   // mean of the steps, of the first pass of ppo; NaN if not computed
 	Entropy                    float64   // nats per step, of the first pass of ppo
 	KL                         float64   // divergence per step between the policies before and after, as of the last minibatch of ppo
@@ -89,7 +88,6 @@ func (l *Learner) learn(b *batch) (Report, error) {
 			return r, fmt.Errorf("update %d: %w", l.updates, err)
 		}
 	}
-	r.Steps = b.steps()
 	for i, end := range b.episode[1:] {
 		sum := 0.0
 		for _, v := range b.reward[b.episode[i]:end] {

@@ -25,8 +25,8 @@ var frontFormats = page.Formats[sheet]{
 	"markdown": page.MarkdownOf(func(f sheet) page.Document { return f.document(len(f.Points)) }),
 }
 
-// FrontFormatNames returns the formats for display.
-func FrontFormatNames() string { return frontFormats.Words() }
+// FrontFormats returns the names of the formats of a front, sorted.
+func FrontFormats() []string { return frontFormats.Names() }
 
 // Render writes a front in one of the formats. The output depends on the front alone and, for text, on the width (0:
 // 80 columns).

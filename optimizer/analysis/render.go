@@ -17,8 +17,8 @@ var formats = page.Formats[*Report]{
 	"markdown": page.MarkdownOf(func(r *Report) page.Document { return r.document(math.MaxInt) }),
 }
 
-// FormatNames returns the formats for display.
-func FormatNames() string { return formats.Words() }
+// Formats returns the names of the formats of a report, sorted.
+func Formats() []string { return formats.Names() }
 
 // Render writes a report in one of the formats. The output depends on the report alone.
 func (r *Report) Render(w io.Writer, format string) error {

@@ -90,12 +90,12 @@ func (g *jobGroup) states() string {
 	return strings.Join(parts, ", ")
 }
 
-// both formats two values, "no data" if neither is known.
-func both(a, b, between string) string {
+// both formats what was used and what was requested, "no data" if neither is known.
+func both(a, b string) string {
 	if a == page.NoData && b == page.NoData {
 		return page.NoData
 	}
-	return a + between + b
+	return a + " / " + b
 }
 
 // useTable compares requests and use.
@@ -114,9 +114,9 @@ func (r *Sizing) useTable() *page.Table {
 			use = "–"
 		}
 		g.Rows = append(g.Rows, page.Row(x.name(), x.states(),
-			both(page.Duration(float64(x.Elapsed.Median)), page.Duration(float64(q.LimitS)), " / "),
-			both(page.Significant(float64(x.CPUs.Median)), page.Count(float64(q.CPUs)), " / "),
-			both(page.GiB(float64(x.PeakGiB.Max)), page.GiB(float64(q.MemoryGiB)), " / "), gpus, use))
+			both(page.Duration(float64(x.Elapsed.Median)), page.Duration(float64(q.LimitS))),
+			both(page.Significant(float64(x.CPUs.Median)), page.Count(float64(q.CPUs))),
+			both(page.GiB(float64(x.PeakGiB.Max)), page.GiB(float64(q.MemoryGiB))), gpus, use))
 	}
 	return g
 }

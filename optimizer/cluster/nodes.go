@@ -35,7 +35,7 @@ func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx c
 	n := &Nodes{engine: name, args: args, list: list, open: open}
 	wish := remote.ReadWish(args)
 	if n.collect(offers, wish); len(n.offers) == 0 {
-		_, err := remote.Choose(offers, wish, false) // names what there is
+		_, err := wish.Choose(offers, false) // names what there is
 		return nil, err
 	}
 	return n, n.restrict(stated)

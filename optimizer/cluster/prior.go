@@ -53,7 +53,7 @@ func (s *speeds) predict(model, a, b string) logRatio {
 			return transfer.Query{Job: history.Job{Model: model, Params: nan, Layers: nan, DataCount: nan, DataSizeMB: nan, Epochs: nan},
 				Config: history.Config{GPU: gpu, GPUs: 1, CPUs: nan, MemoryGiB: nan, Batch: nan}}
 		}
-		if r, err := s.model().Ratio(query(there.Name), query(here.Name), transfer.Throughput); err == nil && r.SD > 0 {
+		if r, err := s.model().Ratio(query(there.Name), query(here.Name)); err == nil && r.SD > 0 {
 			return logRatio{r.Mean, r.SD}
 		}
 	}

@@ -48,27 +48,6 @@ var ErrUnreachable = errors.New("the engine does not answer")
 // ErrRefused reports that the engine refused a request; the text that wraps it quotes the engine's reason.
 var ErrRefused = errors.New("the engine refused")
 
-// Offer is a kind of node: identical nodes of one partition.
-type Offer struct {
-	Partition string        `json:"partition"`
-	Default   bool          `json:"default"`            // the partition is the default of the site
-	GPUType   string        `json:"gpu_type,omitempty"` // as requested from the engine ("a100"); empty without GPUs
-	GPUs      int           `json:"gpus"`               // per node
-	CPUs      int           `json:"cpus"`               // per node
-	Memory    resources.GiB `json:"memory_gib"`         // per node
-	Nodes     int           `json:"nodes"`              // that are up, whether busy or not
-	Idle      int           `json:"idle"`               // of which nothing runs on
-	Longest   time.Duration `json:"longest_ns"`         // limit of the run time; 0: none
-	Features  []string      `json:"features,omitempty"`
-	// PerJob is the number of nodes that each job of the user asks for; 0 means 1. Engines leave it 0.
-	PerJob int `json:"-"`
-	// Hold is that of the places of the user's jobs. Engines leave it empty.
-	Hold string `json:"-"`
-	// Billing contains the site's billing weight per hour of a unit of each resource ("cpu", "mem" per GiB,
-	// "gres/gpu", "gres/gpu:a100"); nil if the site states none.
-	Billing map[string]float64 `json:"billing,omitempty"`
-}
-
 // Place is what a stretch asks for. Zero fields are left to the engine.
 type Place struct {
 	Partition string        `json:"partition,omitempty"`

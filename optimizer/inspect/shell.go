@@ -73,7 +73,7 @@ func shellCommands(src, dir string, args []string) []shellLine {
 			r.end()
 			r.skipHere()
 		case c == '#':
-			r.skipTo("\n")
+			r.skipLine()
 		case c == ' ' || c == '\t' || c == '\r':
 			r.at++
 		case c == '\\' && r.at+1 < len(r.src) && r.src[r.at+1] == '\n':
@@ -102,8 +102,9 @@ func shellCommands(src, dir string, args []string) []shellLine {
 	return r.done
 }
 
-func (r *shellReader) skipTo(stop string) {
-	if n := strings.Index(r.src[r.at:], stop); n >= 0 {
+// skipLine continues at the end of the line.
+func (r *shellReader) skipLine() {
+	if n := strings.IndexByte(r.src[r.at:], '\n'); n >= 0 {
 		r.at += n
 	} else {
 		r.at = len(r.src)
@@ -221,7 +222,7 @@ func (r *shellReader) word() string {
 		}
 	}
 	if r.at < len(r.src) && b.Len() >= 1<<16 {
-		r.skipTo("\n")
+		r.skipLine()
 	}
 	return b.String()
 }

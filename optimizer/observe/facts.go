@@ -68,7 +68,6 @@ type Checkpoint struct {
 
 // failure is a hook that has failed and is off.
 type failure struct {
-	PID          int
 	Hook, Reason string
 }
 
@@ -123,7 +122,7 @@ func (r *Reader) take(l *line) bool {
 	case "checkpoint":
 		r.checkpoint(p, l)
 	case "failure":
-		f := failure{PID: l.PID, Hook: clip(l.Hook), Reason: clip(l.Reason)}
+		f := failure{Hook: clip(l.Hook), Reason: clip(l.Reason)}
 		if len(r.failures) < maxFailures && !slices.ContainsFunc(r.failures, func(o failure) bool { return o.Hook == f.Hook && o.Reason == f.Reason }) {
 			r.failures = append(r.failures, f)
 		}

@@ -14,9 +14,8 @@ import (
 // uncertainty decomposes the width of the chosen option's time and contains the expected effect of one measurement.
 type uncertainty struct {
 	// Work, Rate and Startup are shares of the variance of the (logarithm of the) undisturbed time and sum to 1.
-	// Prior is the share of the rate's estimate without a measurement of a similar training.
-	Work, Rate, Startup, Prior float64
-	Probe                      *probe // nil when no probe would help
+	Work, Rate, Startup float64
+	Probe               *probe // nil when no probe would help
 }
 
 // probe is a hypothetical short run of the job whose result equals its prediction.
@@ -52,7 +51,7 @@ type change struct {
 // uncertainty decomposes the variance of the chosen option's time.
 func (s *predictionContext) uncertainty(a *Answer) *uncertainty {
 	c := a.chosenConfiguration()
-	u := &uncertainty{Prior: c.Rate.Prior}
+	u := &uncertainty{}
 	work, rate := width(s.work.Amount), width(c.Rate.Value)
 	u.Work, u.Rate = work*work, rate*rate
 	if known(s.startup) {

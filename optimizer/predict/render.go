@@ -15,8 +15,8 @@ var formats = page.Formats[*Answer]{
 	"markdown": page.MarkdownOf((*Answer).document),
 }
 
-// FormatNames returns the formats for display.
-func FormatNames() string { return formats.Words() }
+// Formats returns the names of the formats, sorted.
+func Formats() []string { return formats.Names() }
 
 // Render writes an answer in one of the formats. The output depends on the answer alone.
 func (a *Answer) Render(w io.Writer, format string) error {

@@ -15,8 +15,8 @@ var formats = page.Formats[*Data]{
 	"csv":      page.CSVOf(lines),
 }
 
-// FormatNames returns the names of the formats for display: "csv, html, json, markdown, text".
-func FormatNames() string { return formats.Words() }
+// Formats returns the names of the formats, sorted.
+func Formats() []string { return formats.Names() }
 
 // Render writes the report in one of the formats. The output depends only on the contents of the run directory.
 func (data *Data) Render(w io.Writer, format string) error {

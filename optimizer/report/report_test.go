@@ -94,7 +94,7 @@ func TestEveryFormatOfEveryRecording(t *testing.T) {
 			}
 		}
 	}
-	if err := load(t, "finished").Render(io.Discard, "pdf"); err == nil || !strings.Contains(err.Error(), FormatNames()) {
+	if err := load(t, "finished").Render(io.Discard, "pdf"); err == nil || !strings.Contains(err.Error(), strings.Join(Formats(), ", ")) {
 		t.Errorf("unknown format: %v, want the known ones named", err)
 	}
 }

@@ -27,8 +27,7 @@ type logReader struct {
 	*observe.LogReader
 	named        string // absolute path; empty if the user named none
 	dirs         []string
-	elsewhere    bool // another machine writes the log, of which the kernel here sees nothing
-	lastRow      time.Time
+	elsewhere    bool   // another machine writes the log, of which the kernel here sees nothing
 	failed       string // last error, reported once
 	silenceNoted bool
 }
@@ -195,9 +194,6 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	}
 	for _, note := range r.log.Notes() {
 		r.event(Warning, "%s", note)
-	}
-	if len(rows) > 0 {
-		r.log.lastRow = now
 	}
 	r.suggestPrintedTotal()
 	if o := r.observer; o != nil {

@@ -608,7 +608,7 @@ func (p *Progress) pace() measuredPace {
 		return out
 	}
 	steady := s.Blocks[s.warmUp():]
-	out.UnitSeconds, out.Blocks, out.Settled, out.Partner = stat.Median(steady), len(steady), s.settled(), s.Partner
+	out.UnitSeconds, out.Blocks, out.Partner = stat.Median(steady), len(steady), s.Partner
 	for i := len(p.Segments) - 1; i > 0 && !s.Launch && s.Allocation.Same(p.Segments[i-1].Allocation); i-- {
 		s = p.Segments[i-1] // the same launch with another partner
 	}

@@ -55,7 +55,6 @@ func (SystemClock) Monotonic() time.Duration { return launch.Monotonic() }
 // Status is a view's picture of a running job. Unknown numbers are NaN, unknown intervals nil, unknown texts empty.
 type Status struct {
 	RunID      string
-	Name       string
 	Script     string               // path, or the program of a command
 	Log        string               // source of progress: path and format
 	Phase      string               // "measuring", "training", "saving", "stopping", "waiting to start again", "waiting: …" for a place
@@ -84,7 +83,6 @@ type Status struct {
 	Accuracy       float64
 	Verdicts       []sla.Verdict
 	LastAction     string
-	LogSilent      time.Duration // since the last training row
 	// Checkpoint is the newest known checkpoint with the work since then; nil if none is known.
 	Checkpoint *journal.Checkpoint
 	// AtRisk is the run time whose work is lost if the job is stopped now: since Checkpoint, or since the launch of a
@@ -111,7 +109,6 @@ type DeviceUse struct {
 type measuredPace struct {
 	UnitSeconds float64 // median seconds per unit of work, without warm-up
 	Blocks      int     // number of timed observations behind it
-	Settled     bool    // enough steady observations, none of them still warming up
 	Startup     float64 // seconds from the launch to the first unit of work, less that unit
 	Save        float64 // seconds of the last stop with a checkpoint
 	Partner     string  // that shared the devices meanwhile, see Lease; empty: none
@@ -175,7 +172,7 @@ func (s *Status) Resources() string {
 // status returns the current picture of the run for the view.
 func (r *run) status() Status {
 	deadline, _ := r.deadline()
-	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.charged(r.Current), Nodes: r.Config.Nodes, Done: r.Progress.Done, Total: r.Progress.Total,
+	s := Status{RunID: r.rec.RunID, Phase: "training", Allocation: r.charged(r.Current), Nodes: r.Config.Nodes, Done: r.Progress.Done, Total: r.Progress.Total,
 		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: cost.USD(r.spent()), CostAtEnd: r.projected.cost,
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
@@ -187,9 +184,6 @@ func (r *run) status() Status {
 		if !math.IsNaN(g.UtilPercent) {
 			s.Devices = append(s.Devices, DeviceUse{g.UUID, g.UtilPercent, g.MemoryGiB, g.TotalGiB})
 		}
-	}
-	if !r.log.lastRow.IsZero() {
-		s.LogSilent = r.Clock.Now().Sub(r.log.lastRow)
 	}
 	switch {
 	case r.Pending != nil && r.Pending.Next == nil:

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule"
 	"trainopt/simulator/workload"
 )
@@ -150,7 +151,7 @@ func TestRunsWithAGlobalQueueDiffer(t *testing.T) {
 		Devices: []schedule.DeviceType{{Name: "k80", Count: 4}, {Name: "p100", Count: 4}, {Name: "v100", Count: 4}},
 		Policy:  "max_min_fairness_perf", Compat: true, Generate: &workload.Options{Lambda: 8000}, Total: 60,
 	}
-	means := map[Number]bool{}
+	means := map[page.Exact]bool{}
 	for _, c.GlobalQueue = range []bool{false, true} {
 		r, err := Run(context.Background(), c)
 		if err != nil {

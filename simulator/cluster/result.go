@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -10,32 +9,26 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// Number is a figure of a Result. NaN means unknown and is encoded as null.
-type Number float64
-
-// MarshalJSON encodes NaN and infinities as null.
-func (n Number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), -1) }
-
 // jobResult is the outcome of a job.
 type jobResult struct {
-	ID        int    `json:"id"`
-	ArrivalS  Number `json:"arrival_s"`
-	JCTS      Number `json:"jct_s"` // from arrival to completion; unknown if the job was abandoned
-	DeadlineS Number `json:"deadline_s"`
-	Missed    *bool  `json:"missed"`   // null without a deadline
-	CostUSD   Number `json:"cost_usd"` // cost of its devices while it held them
+	ID        int        `json:"id"`
+	ArrivalS  page.Exact `json:"arrival_s"`
+	JCTS      page.Exact `json:"jct_s"` // from arrival to completion; unknown if the job was abandoned
+	DeadlineS page.Exact `json:"deadline_s"`
+	Missed    *bool      `json:"missed"`   // null without a deadline
+	CostUSD   page.Exact `json:"cost_usd"` // cost of its devices while it held them
 	// EnergyJoules is an upper bound on the energy drawn by its devices while it held them, provided that their power
 	// ratings hold.
-	EnergyJoules Number `json:"energy_joules"`
+	EnergyJoules page.Exact `json:"energy_joules"`
 }
 
 func newJobResult(j *job, at float64) jobResult {
 	r := jobResult{
-		ID: j.ID, ArrivalS: Number(j.Arrival), JCTS: Number(at - j.Arrival), DeadlineS: Number(j.Deadline),
-		CostUSD: Number(j.usd), EnergyJoules: Number(j.joules),
+		ID: j.ID, ArrivalS: page.Exact(j.Arrival), JCTS: page.Exact(at - j.Arrival), DeadlineS: page.Exact(j.Deadline),
+		CostUSD: page.Exact(j.usd), EnergyJoules: page.Exact(j.joules),
 	}
 	if math.IsNaN(j.Deadline) && j.SLO > 0 {
-		r.DeadlineS = Number(j.Arrival + float64(j.SLO*j.Seconds))
+		r.DeadlineS = page.Exact(j.Arrival + float64(j.SLO*j.Seconds))
 	}
 	if deadline := float64(r.DeadlineS); !math.IsNaN(deadline) {
 		missed := !(at <= deadline)
@@ -54,40 +47,40 @@ type Result struct {
 	Cluster map[string]int `json:"cluster"`
 
 	Jobs     []jobResult `json:"jobs"` // jobs of the window, sorted by ID
-	MeanJCTS Number      `json:"mean_jct_s"`
-	P50JCTS  Number      `json:"p50_jct_s"`
-	P99JCTS  Number      `json:"p99_jct_s"`
+	MeanJCTS page.Exact  `json:"mean_jct_s"`
+	P50JCTS  page.Exact  `json:"p50_jct_s"`
+	P99JCTS  page.Exact  `json:"p99_jct_s"`
 	// MakespanS is the time at which the run ended.
-	MakespanS Number `json:"makespan_s"`
+	MakespanS page.Exact `json:"makespan_s"`
 	// Utilization is the mean share of the time during which devices were in use.
-	Utilization Number `json:"utilization"`
+	Utilization page.Exact `json:"utilization"`
 	// timeline is the utilization over time.
 	Timeline *timeline `json:"timeline"`
 	// CostUSD includes all jobs that ran, not only those of the window.
-	CostUSD        Number `json:"cost_usd"`
-	EnergyJoules   Number `json:"energy_joules"`
-	DeadlineMisses int    `json:"deadline_misses"` // of the jobs of the window
+	CostUSD        page.Exact `json:"cost_usd"`
+	EnergyJoules   page.Exact `json:"energy_joules"`
+	DeadlineMisses int        `json:"deadline_misses"` // of the jobs of the window
 	// LeaseExtensions is the share of entries that kept their devices in the next round, among those that had not
 	// ended.
-	LeaseExtensions Number `json:"lease_extensions"`
-	Pauses          int    `json:"pauses"` // number of times that a job continued after a pause or on other devices
-	PauseS          Number `json:"pause_s"`
+	LeaseExtensions page.Exact `json:"lease_extensions"`
+	Pauses          int        `json:"pauses"` // number of times that a job continued after a pause or on other devices
+	PauseS          page.Exact `json:"pause_s"`
 
-	Allocations int       `json:"allocations"` // number of decisions of the policy
-	PolicyS     Number    `json:"policy_s"`    // total real time of the decisions
-	Events      int       `json:"events"`      // number of arrivals and pieces of work
-	WallS       Number    `json:"wall_s"`
-	Stopped     string    `json:"stopped,omitempty"` // reason for which the run was stopped early
-	NotStable   *unstable `json:"not_stable,omitempty"`
-	Warnings    []string  `json:"warnings"`
+	Allocations int        `json:"allocations"` // number of decisions of the policy
+	PolicyS     page.Exact `json:"policy_s"`    // total real time of the decisions
+	Events      int        `json:"events"`      // number of arrivals and pieces of work
+	WallS       page.Exact `json:"wall_s"`
+	Stopped     string     `json:"stopped,omitempty"` // reason for which the run was stopped early
+	NotStable   *unstable  `json:"not_stable,omitempty"`
+	Warnings    []string   `json:"warnings"`
 }
 
 // result assembles the Result of a run; stopped is the reason for an early end, or nil.
 func (s *simulation) result(stopped error) *Result {
 	r := &Result{
 		Schema: 1, Engine: "rounds", Policy: s.Policy, Seed: s.Seed, Compat: s.Compat, Cluster: map[string]int{},
-		Jobs: s.ended, MakespanS: Number(s.now), CostUSD: Number(s.usd), PolicyS: Number(math.NaN()), WallS: Number(math.NaN()),
-		Pauses: s.paused.count, PauseS: Number(s.paused.seconds), LeaseExtensions: Number(float64(s.lease.Extended) / float64(s.lease.Ended)),
+		Jobs: s.ended, MakespanS: page.Exact(s.now), CostUSD: page.Exact(s.usd), PolicyS: page.Exact(math.NaN()), WallS: page.Exact(math.NaN()),
+		Pauses: s.paused.count, PauseS: page.Exact(s.paused.seconds), LeaseExtensions: page.Exact(float64(s.lease.Extended) / float64(s.lease.Ended)),
 		Allocations: s.decisions, Events: s.events, NotStable: s.backlog.found, Warnings: s.warnings.lines(),
 	}
 	if r.Policy == "" {
@@ -105,11 +98,11 @@ func (s *simulation) result(stopped error) *Result {
 			joules += float64(s.used[d] * t.Watts)
 		}
 	}
-	r.Utilization = Number(busy / float64(s.devices) / s.now)
-	r.EnergyJoules = Number(joules)
+	r.Utilization = page.Exact(busy / float64(s.devices) / s.now)
+	r.EnergyJoules = page.Exact(joules)
 	r.Timeline = s.usage.timeline(s.Devices, s.now)
 	if s.Clock != nil {
-		r.PolicyS, r.WallS = Number(s.deciding.Seconds()), Number((s.Clock() - s.began).Seconds())
+		r.PolicyS, r.WallS = page.Exact(s.deciding.Seconds()), page.Exact((s.Clock() - s.began).Seconds())
 	}
 	slices.SortFunc(r.Jobs, func(a, b jobResult) int { return a.ID - b.ID })
 	r.summarise()
@@ -129,9 +122,9 @@ func (r *Result) summarise() {
 			r.DeadlineMisses++
 		}
 	}
-	r.MeanJCTS = Number(sum / float64(len(jcts)))
+	r.MeanJCTS = page.Exact(sum / float64(len(jcts)))
 	slices.Sort(jcts)
-	r.P50JCTS, r.P99JCTS = Number(stat.Quantile(jcts, 0.5)), Number(stat.Quantile(jcts, 0.99))
+	r.P50JCTS, r.P99JCTS = page.Exact(stat.Quantile(jcts, 0.5)), page.Exact(stat.Quantile(jcts, 0.99))
 	if r.Jobs == nil {
 		r.Jobs = []jobResult{}
 	}
@@ -182,5 +175,3 @@ func (w warnings) lines() []string {
 	}
 	return out
 }
-
-var _ json.Marshaler = Number(0)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule"
 	"trainopt/simulator/cluster"
 	"trainopt/simulator/workload"
@@ -226,7 +227,7 @@ func TestElasticJobsTakeWhatIsIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, policy := range []string{"elasticflow", "sia"} {
-		for kind, want := range map[string]cluster.Number{"x": 250, "flat": 1000} {
+		for kind, want := range map[string]page.Exact{"x": 250, "flat": 1000} {
 			got := run(t, cluster.Config{
 				Devices: []schedule.DeviceType{{Name: "a", Count: 4, PerServer: 4}}, Throughputs: table, Policy: policy,
 				Jobs: []workload.Job{{ID: 0, Type: kind, GPUs: 1, Steps: 1000, Deadline: math.NaN(), SLO: math.NaN()}},
@@ -266,7 +267,7 @@ func TestRestartsTakeTheirTime(t *testing.T) {
 		Devices: []schedule.DeviceType{{Name: "a", Count: 1, PerServer: 1}}, Throughputs: table, Policy: "srtf", Jobs: jobs,
 		Preemption: schedule.Preemption{Seconds: 50, Steps: 7},
 	})
-	if want := cluster.Number(1000 + 2*10 + 2*50 + 2*7); math.Abs(float64(got.Jobs[0].JCTS-want)) > 1e-6 || got.Pauses != 2 {
+	if want := page.Exact(1000 + 2*10 + 2*50 + 2*7); math.Abs(float64(got.Jobs[0].JCTS-want)) > 1e-6 || got.Pauses != 2 {
 		t.Errorf("the job takes %v s with %d pauses, want %v s with 2", got.Jobs[0].JCTS, got.Pauses, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule"
 	"trainopt/simulator/workload"
 )
@@ -78,8 +79,8 @@ func TestSiaOnItsOwnWorkloads(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					jobs := Number(len(r.Jobs))
-					for k, v := range []Number{r.MeanJCTS, r.P99JCTS, r.MakespanS, r.Utilization * r.MakespanS * 64 / jobs, Number(r.Pauses) / jobs * 3600} {
+					jobs := page.Exact(len(r.Jobs))
+					for k, v := range []page.Exact{r.MeanJCTS, r.P99JCTS, r.MakespanS, r.Utilization * r.MakespanS * 64 / jobs, page.Exact(r.Pauses) / jobs * 3600} {
 						sum[k] += float64(v) / 3600 / float64(len(files))
 					}
 				}

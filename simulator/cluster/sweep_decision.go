@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 )
@@ -59,12 +60,12 @@ func (c DecisionConfig) Validate() error {
 
 // decisionStep is the measurement of one decision.
 type decisionStep struct {
-	Seconds    Number `json:"seconds"`     // real time; unknown without a clock
-	CPUSeconds Number `json:"cpu_seconds"` // processor time, including that of memory management
-	Placed     int    `json:"placed_jobs"` // jobs with a share of a device
+	Seconds    page.Exact `json:"seconds"`     // real time; unknown without a clock
+	CPUSeconds page.Exact `json:"cpu_seconds"` // processor time, including that of memory management
+	Placed     int        `json:"placed_jobs"` // jobs with a share of a device
 	// MaxLoss is the most by which the policy's objective can be below its optimum, relative to it: a proven bound, not
 	// an estimate. Unknown if the policy proves none.
-	MaxLoss Number `json:"max_loss"`
+	MaxLoss page.Exact `json:"max_loss"`
 }
 
 // DecisionResult is the outcome of Measure.
@@ -81,7 +82,7 @@ type DecisionResult struct {
 	Updates bool         `json:"updates"`
 	First   decisionStep `json:"first"`
 	Next    decisionStep `json:"next"`
-	PeakGiB Number       `json:"peak_gib"` // of the process, with the jobs; unknown if not measured
+	PeakGiB page.Exact   `json:"peak_gib"` // of the process, with the jobs; unknown if not measured
 }
 
 // elapsed is the time in seconds between the two decisions, during which jobs make progress.
@@ -98,7 +99,7 @@ func (c DecisionConfig) Measure() (*DecisionResult, error) {
 	}
 	r := &DecisionResult{
 		Schema: 1, Policy: c.Policy, Seed: c.Seed, Devices: c.Devices, Types: c.Types, Jobs: c.Jobs, Kinds: c.Kinds, Changes: c.Changes,
-		PeakGiB: Number(math.NaN()),
+		PeakGiB: page.Exact(math.NaN()),
 	}
 	d := newDrawn(c)
 	_, r.Updates = policy.(schedule.Incremental)
@@ -122,13 +123,13 @@ func (d *drawn) measure(policy schedule.Policy) (decisionStep, error) {
 	}
 	real, cpu := read(d.Clock), read(d.CPU)
 	apply, err := d.decide(policy)
-	step := decisionStep{Seconds: Number(read(d.Clock) - real), CPUSeconds: Number(read(d.CPU) - cpu), MaxLoss: Number(math.NaN())}
+	step := decisionStep{Seconds: page.Exact(read(d.Clock) - real), CPUSeconds: page.Exact(read(d.CPU) - cpu), MaxLoss: page.Exact(math.NaN())}
 	if err != nil {
 		return step, err
 	}
 	step.Placed = apply()
 	if p, ok := policy.(schedule.Certified); ok {
-		step.MaxLoss = Number(p.MaxLoss())
+		step.MaxLoss = page.Exact(p.MaxLoss())
 	}
 	return step, nil
 }

@@ -52,16 +52,16 @@ func (s *decisionStep) fields(name, note string) []page.Field {
 	}
 }
 
-func known(n Number) bool { return !math.IsNaN(float64(n)) }
+func known(n page.Exact) bool { return !math.IsNaN(float64(n)) }
 
-func seconds(n Number) string {
+func seconds(n page.Exact) string {
 	if !known(n) {
 		return "unknown"
 	}
 	return fmt.Sprintf("%.3g s", float64(n))
 }
 
-func loss(n Number) string {
+func loss(n page.Exact) string {
 	switch v := 100 * float64(n); {
 	case !known(n):
 		return "unknown: the policy proves no bound"
@@ -103,9 +103,9 @@ func (r *RunView) Write(w io.Writer, format string) error {
 func (r *RunView) record() any {
 	return struct {
 		*Result
-		Workload  string `json:"workload"`
-		IntervalS Number `json:"interval_s"`
-	}{r.Result, r.What, Number(orUnknown(r.Interval))}
+		Workload  string     `json:"workload"`
+		IntervalS page.Exact `json:"interval_s"`
+	}{r.Result, r.What, page.Exact(orUnknown(r.Interval))}
 }
 
 func orUnknown(v float64) float64 {
@@ -131,7 +131,7 @@ func jobs(r *Result) [][]string {
 
 // jobCells returns the cells of a job in the order of jobColumns.
 func jobCells(j *jobResult) []string {
-	cell := func(n Number) string { return page.CSVCell(float64(n), -1) }
+	cell := func(n page.Exact) string { return page.CSVCell(float64(n), -1) }
 	missed := ""
 	if j.Missed != nil {
 		missed = strconv.FormatBool(*j.Missed)
@@ -175,7 +175,7 @@ func hoursText(r *Result) []float64 {
 	return out
 }
 
-func dollars(n Number) string {
+func dollars(n page.Exact) string {
 	if !isKnown(n) {
 		return "unknown"
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/workload"
@@ -75,18 +76,18 @@ func TestPage(t *testing.T) {
 
 // The time-weighted mean of the points of a line equals the utilization, for any number of steps.
 func TestUtilizationLine(t *testing.T) {
-	for name, used := range map[string][]Number{
+	for name, used := range map[string][]page.Exact{
 		"one part of a step": {5},
 		"few steps":          {10, 0, 20, 20, 5},
-		"more than points":   slices.Repeat([]Number{4, 12, 20}, 150),
+		"more than points":   slices.Repeat([]page.Exact{4, 12, 20}, 150),
 	} {
 		end := 10*float64(len(used)) - 5
 		sum, got := 0.0, 0.0
 		for _, v := range used {
 			sum += float64(v)
 		}
-		r := &Result{Cluster: map[string]int{"v100": 2, "k80": 2}, MakespanS: Number(end),
-			Timeline: &timeline{StepS: 10, UsedS: map[string][]Number{"v100": used, "k80": make([]Number, len(used))}}}
+		r := &Result{Cluster: map[string]int{"v100": 2, "k80": 2}, MakespanS: page.Exact(end),
+			Timeline: &timeline{StepS: 10, UsedS: map[string][]page.Exact{"v100": used, "k80": make([]page.Exact, len(used))}}}
 		l := utilizationLine("", r)
 		from := 0.0
 		for _, p := range l.Points {

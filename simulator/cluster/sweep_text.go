@@ -115,10 +115,10 @@ func (r *RunView) document() page.Document {
 		Sections: []page.Section{{Blocks: []page.Block{{Fields: r.facts()}}, Notes: r.notes()}}}
 }
 
-func isKnown(n Number) bool { return page.Known(float64(n)) }
+func isKnown(n page.Exact) bool { return page.Known(float64(n)) }
 
 // span formats a duration in seconds, minutes or hours.
-func span(n Number) string {
+func span(n page.Exact) string {
 	switch v := float64(n); {
 	case !isKnown(n):
 		return "unknown"
@@ -131,7 +131,7 @@ func span(n Number) string {
 	}
 }
 
-func percent(n Number) string {
+func percent(n page.Exact) string {
 	if !isKnown(n) {
 		return "unknown"
 	}

@@ -1,14 +1,17 @@
 package cluster
 
-import "trainopt/optimizer/schedule"
+import (
+	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/schedule"
+)
 
 // timeline contains the device-seconds in use of each device type, in steps of equal length from time 0. The number
 // of steps is at most 500, regardless of the length of the run. The last step ends with the run, at MakespanS.
 type timeline struct {
-	StepS Number `json:"step_s"` // a power of two
+	StepS page.Exact `json:"step_s"` // a power of two
 	// UsedS contains device-seconds by device type and step; 0 where nothing ran. Their sum is Utilization times the
 	// device-seconds of the run.
-	UsedS map[string][]Number `json:"used_device_s"`
+	UsedS map[string][]page.Exact `json:"used_device_s"`
 }
 
 // Steps returns the number of steps.
@@ -68,11 +71,11 @@ func (u *usage) timeline(devices []schedule.DeviceType, end float64) *timeline {
 	if float64(steps)*u.step < end {
 		steps++
 	}
-	t := &timeline{StepS: Number(u.step), UsedS: map[string][]Number{}}
+	t := &timeline{StepS: page.Exact(u.step), UsedS: map[string][]page.Exact{}}
 	for d := range devices {
-		used := make([]Number, steps)
+		used := make([]page.Exact, steps)
 		for k, v := range u.used[d] {
-			used[min(k, steps-1)] += Number(v)
+			used[min(k, steps-1)] += page.Exact(v)
 		}
 		t.UsedS[devices[d].Name] = used
 	}

@@ -15,7 +15,6 @@ import (
 
 // PriceList contains prices of one accelerator per hour, by lower-case name.
 type PriceList struct {
-	Name string
 	// Kinds contains the listed prices; a list may have further ones, see Prices.
 	Kinds map[string]nodePrice
 	other func(kind string) (nodePrice, bool)
@@ -30,9 +29,9 @@ type nodePrice struct {
 const gavelSource = "Gavel (OSDI 2020), github.com/stanford-futuredata/gavel at c4fa4009 of 2022-01-15: "
 
 // gavelList returns a list of prices from the code or notebooks of Gavel.
-func gavelList(name, from string, v100, p100, k80 float64) PriceList {
+func gavelList(from string, v100, p100, k80 float64) PriceList {
 	from = gavelSource + from
-	return PriceList{Name: name, Kinds: map[string]nodePrice{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
+	return PriceList{Kinds: map[string]nodePrice{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
 }
 
 // Prices returns a price list by name:
@@ -46,15 +45,15 @@ func gavelList(name, from string, v100, p100, k80 float64) PriceList {
 func Prices(name string) (PriceList, error) {
 	switch name {
 	case "gavel":
-		return gavelList(name, "Google Cloud, preemptible", 0.74, 0.43, 0.135), nil
+		return gavelList("Google Cloud, preemptible", 0.74, 0.43, 0.135), nil
 	case "gavel-on-demand":
-		return gavelList(name, "Google Cloud, on demand", 2.85, 1.68, 0.52), nil
+		return gavelList("Google Cloud, on demand", 2.85, 1.68, 0.52), nil
 	case "catalogue":
 		c, err := cost.EmbeddedCatalogue()
 		if err != nil {
 			return PriceList{}, fmt.Errorf("read the price catalogue: %w", err)
 		}
-		return PriceList{Name: name, other: func(kind string) (nodePrice, bool) { return cheapest(c, kind) }}, nil
+		return PriceList{other: func(kind string) (nodePrice, bool) { return cheapest(c, kind) }}, nil
 	}
 	f, err := regular.Open(name, regular.Data)
 	if err != nil {
@@ -81,7 +80,7 @@ func cheapest(c *cost.Catalogue, kind string) (best nodePrice, ok bool) {
 // readPrices reads a CSV list with a header and the columns kind and usd_hour, and optionally source and dated, in any
 // order. name is the file name, used in errors and for rows without a source.
 func readPrices(r io.Reader, name string) (PriceList, error) {
-	list := PriceList{Name: name, Kinds: map[string]nodePrice{}}
+	list := PriceList{Kinds: map[string]nodePrice{}}
 	rows := csv.NewReader(r)
 	rows.TrimLeadingSpace = true
 	header, err := rows.Read()

@@ -34,6 +34,9 @@ type Outcome struct {
 	Cores      []int32 // cores it ran on, ascending; nil where processors have no number
 }
 
+// Ran reports whether the job ran to its end or to its limit.
+func (o *Outcome) Ran() bool { return o.State == Completed || o.State == Killed }
+
 // Wait returns the time between submission and start, s; NaN when it never started.
 func (o *Outcome) Wait() float64 { return o.Start - o.Job.Submit }
 

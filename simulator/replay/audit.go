@@ -11,7 +11,6 @@ import (
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/share"
-	rounds "trainopt/simulator/cluster"
 )
 
 // Options configure an audit. The zero value is useful.
@@ -22,40 +21,37 @@ type Options struct {
 	Progress func(done, total int)
 }
 
-// Number is a number of an Audit; NaN means unknown and is null in JSON.
-type Number = rounds.Number
-
 // jobEstimate is a value with the 2.5 and 97.5 % quantiles of its interval.
 type jobEstimate struct {
-	Value Number `json:"value"`
-	Lo    Number `json:"lo"`
-	Hi    Number `json:"hi"`
+	Value page.Exact `json:"value"`
+	Lo    page.Exact `json:"lo"`
+	Hi    page.Exact `json:"hi"`
 }
 
 // summary contains the figures of a day, live or simulated, over the jobs that ended live. Those of the simulation are
 // unknown while more than a tenth of the jobs have not ended, since the jobs that end first are no sample of all, and if the
 // devices have changed.
 type summary struct {
-	MeanJCTS      Number `json:"mean_jct_s"`
-	MedianJCTS    Number `json:"median_jct_s"`
-	MakespanS     Number `json:"makespan_s"` // from the first submission to the last end
-	CostUSD       Number `json:"cost_usd"`
-	DeadlinesKept Number `json:"deadlines_kept"`
-	Moves         Number `json:"moves"` // starts after the first of a job
+	MeanJCTS      page.Exact `json:"mean_jct_s"`
+	MedianJCTS    page.Exact `json:"median_jct_s"`
+	MakespanS     page.Exact `json:"makespan_s"` // from the first submission to the last end
+	CostUSD       page.Exact `json:"cost_usd"`
+	DeadlinesKept page.Exact `json:"deadlines_kept"`
+	Moves         page.Exact `json:"moves"` // starts after the first of a job
 }
 
 // jobAudit is a job, live and simulated under the policy of the day.
 type jobAudit struct {
-	ID            int    `json:"id"`
-	Name          string `json:"name"`
-	User          string `json:"user"`
-	State         string `json:"state"`
-	JCTS          Number `json:"jct_s"`
-	SimulatedJCTS Number `json:"simulated_jct_s"`
-	Error         Number `json:"error"` // relative to live
-	DeadlineS     Number `json:"deadline_s"`
-	CostUSD       Number `json:"cost_usd"`
-	Starts        int    `json:"starts"`
+	ID            int        `json:"id"`
+	Name          string     `json:"name"`
+	User          string     `json:"user"`
+	State         string     `json:"state"`
+	JCTS          page.Exact `json:"jct_s"`
+	SimulatedJCTS page.Exact `json:"simulated_jct_s"`
+	Error         page.Exact `json:"error"` // relative to live
+	DeadlineS     page.Exact `json:"deadline_s"`
+	CostUSD       page.Exact `json:"cost_usd"`
+	Starts        int        `json:"starts"`
 }
 
 // policyAudit is the day as it would have been under a policy.
@@ -71,77 +67,77 @@ type policyAudit struct {
 	Fairness      jobEstimate `json:"finish_time_fairness"` // mean over jobs of the time relative to that under isolated
 	WorstFairness jobEstimate `json:"worst_finish_time_fairness"`
 	DeadlinesKept jobEstimate `json:"deadlines_kept"`
-	Moves         Number      `json:"moves"`
+	Moves         page.Exact  `json:"moves"`
 	Failed        string      `json:"failed,omitempty"` // why it could not be simulated
 }
 
 // calibration compares predictions with what was seen.
 type calibration struct {
-	N           int    `json:"n"`
-	MedianRatio Number `json:"median_ratio"` // of seen to predicted
-	MedianError Number `json:"median_error"` // of the absolute error relative to what was seen
-	Within10    Number `json:"within_10_percent"`
+	N           int        `json:"n"`
+	MedianRatio page.Exact `json:"median_ratio"` // of seen to predicted
+	MedianError page.Exact `json:"median_error"` // of the absolute error relative to what was seen
+	Within10    page.Exact `json:"within_10_percent"`
 }
 
 // waste contains device-seconds of the day that brought no progress.
 type waste struct {
-	HeldS     Number `json:"held_device_s"` // all that jobs held
-	StartingS Number `json:"starting_device_s"`
-	SavingS   Number `json:"saving_device_s"`
+	HeldS     page.Exact `json:"held_device_s"` // all that jobs held
+	StartingS page.Exact `json:"starting_device_s"`
+	SavingS   page.Exact `json:"saving_device_s"`
 	// RepeatedS is what jobs held for steps that they lost, when they left without saving.
-	RepeatedS Number `json:"repeated_device_s"`
+	RepeatedS page.Exact `json:"repeated_device_s"`
 	// IdleS is the time that devices were free while jobs waited for as many, an upper bound: they may have been of types
 	// on which these jobs do not run.
-	IdleS Number `json:"idle_device_s"`
-	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
+	IdleS page.Exact `json:"idle_device_s"`
+	Lost  int        `json:"lost"` // lives that ended before their job did, without a request to leave
 }
 
 // faults is what went wrong on the day, and what it cost. RepeatedS and Lost of waste belong to it.
 type faults struct {
-	Restarts  int    `json:"server_restarts"`
-	UnservedS Number `json:"unserved_s"` // without a server while jobs had not ended, at most: since its last event
+	Restarts  int        `json:"server_restarts"`
+	UnservedS page.Exact `json:"unserved_s"` // without a server while jobs had not ended, at most: since its last event
 	// UnservedIdleS is the device time in that time that was free while jobs waited, or held by jobs that had left at the end
 	// of their leases. DownS is the device time of nodes that were down.
-	UnservedIdleS Number `json:"unserved_idle_device_s"`
-	DownS         Number `json:"down_device_s"`
+	UnservedIdleS page.Exact `json:"unserved_idle_device_s"`
+	DownS         page.Exact `json:"down_device_s"`
 	// Relaunches are the starts of trainings beyond those that the policy decided: after failures and lost nodes.
 	Relaunches int `json:"relaunches"`
 }
 
 // starts compares the first prediction of each start with the start.
 type starts struct {
-	N            int    `json:"n"`
-	Within90     Number `json:"within_90_percent_interval"` // share of the starts
-	MedianErrorS Number `json:"median_error_s"`             // of the absolute differences from the median
-	MedianWaitS  Number `json:"median_wait_s"`
+	N            int        `json:"n"`
+	Within90     page.Exact `json:"within_90_percent_interval"` // share of the starts
+	MedianErrorS page.Exact `json:"median_error_s"`             // of the absolute differences from the median
+	MedianWaitS  page.Exact `json:"median_wait_s"`
 }
 
 // returned is what the return of unused devices gave.
 type returned struct {
-	Shrinks    int    `json:"shrinks"` // without those that were undone
-	Undone     int    `json:"undone"`
-	PredictedS Number `json:"predicted_gain_s"` // sum of the predictions, each from its time on
+	Shrinks    int        `json:"shrinks"` // without those that were undone
+	Undone     int        `json:"undone"`
+	PredictedS page.Exact `json:"predicted_gain_s"` // sum of the predictions, each from its time on
 	// WithoutS is the mean completion time of the same day if all jobs had kept their devices, and Change that of the
 	// simulated day relative to it.
-	WithoutS Number      `json:"mean_jct_without_s"`
+	WithoutS page.Exact  `json:"mean_jct_without_s"`
 	Change   jobEstimate `json:"change"`
 }
 
 // Audit is the result of a replay.
 type Audit struct {
-	Schema    int      `json:"schema"`
-	From      Number   `json:"from"` // Unix seconds
-	Until     Number   `json:"until"`
-	Policies  []string `json:"policies"` // of the day, one after the other
-	Submitted int      `json:"submitted"`
-	Compared  int      `json:"compared"` // jobs that ended live and were simulated
-	Running   int      `json:"running"`  // jobs that have not ended live
-	Deadlines int      `json:"deadlines"`
+	Schema    int        `json:"schema"`
+	From      page.Exact `json:"from"` // Unix seconds
+	Until     page.Exact `json:"until"`
+	Policies  []string   `json:"policies"` // of the day, one after the other
+	Submitted int        `json:"submitted"`
+	Compared  int        `json:"compared"` // jobs that ended live and were simulated
+	Running   int        `json:"running"`  // jobs that have not ended live
+	Deadlines int        `json:"deadlines"`
 
 	Live        summary       `json:"live"`
 	Simulated   summary       `json:"simulated"`
 	OneDay      jobEstimate   `json:"one_day"`          // mean JCT of one simulation: mean, and 5 and 95 % quantiles
-	MedianError Number        `json:"median_job_error"` // of the absolute relative errors of jobs
+	MedianError page.Exact    `json:"median_job_error"` // of the absolute relative errors of jobs
 	Jobs        []jobAudit    `json:"jobs"`
 	Others      []policyAudit `json:"others"`
 	Rates       calibration   `json:"rates"`
@@ -180,7 +176,7 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	r := newRates(d)
 	a := &auditor{day: d, o: o, rates: r, moves: newMoves(d, r)}
 	a.Jobs, a.Others, a.Pairs = []jobAudit{}, []policyAudit{}, d.pairs()
-	a.Schema, a.From, a.Until, a.Submitted = 1, Number(d.From), Number(d.Until), len(d.Jobs)
+	a.Schema, a.From, a.Until, a.Submitted = 1, page.Exact(d.From), page.Exact(d.Until), len(d.Jobs)
 	var until []float64
 	for _, j := range d.Jobs {
 		for _, l := range j.Lives {
@@ -237,8 +233,8 @@ func (a *auditor) compare() {
 	live := &cluster.Outcome{End: map[int]float64{}, Cost: map[int]float64{}}
 	var errs []float64
 	for _, j := range a.day.Jobs {
-		row := jobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: Number(j.End - j.Arrival), SimulatedJCTS: Number(math.NaN()), Error: Number(math.NaN()),
-			DeadlineS: Number(j.Deadline - j.Arrival), CostUSD: Number(j.CostUSD), Starts: len(j.Lives)}
+		row := jobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: page.Exact(j.End - j.Arrival), SimulatedJCTS: page.Exact(math.NaN()), Error: page.Exact(math.NaN()),
+			DeadlineS: page.Exact(j.Deadline - j.Arrival), CostUSD: page.Exact(j.CostUSD), Starts: len(j.Lives)}
 		if !j.State.Ended() {
 			a.Running++
 		}
@@ -248,7 +244,7 @@ func (a *auditor) compare() {
 			for k := range a.worlds {
 				ends[k] = a.worlds[k].day.End[j.ID]
 			}
-			row.SimulatedJCTS = Number(stat.Median(ends) - j.Arrival)
+			row.SimulatedJCTS = page.Exact(stat.Median(ends) - j.Arrival)
 			if j.ended() {
 				live.Moves += len(j.Lives) - 1
 				row.Error = (row.SimulatedJCTS - row.JCTS) / row.JCTS
@@ -257,7 +253,7 @@ func (a *auditor) compare() {
 		}
 		a.Jobs = append(a.Jobs, row)
 	}
-	a.Compared, a.MedianError = len(a.same), Number(stat.Median(errs))
+	a.Compared, a.MedianError = len(a.same), page.Exact(stat.Median(errs))
 	for _, j := range a.all {
 		if j.Deadline > 0 {
 			a.Deadlines++
@@ -265,11 +261,11 @@ func (a *auditor) compare() {
 	}
 	a.Live = a.summary(live)
 	if len(a.worlds) == 0 || a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
-		nan := Number(math.NaN())
+		nan := page.Exact(math.NaN())
 		a.Simulated, a.MedianError, a.OneDay = summary{nan, nan, nan, nan, nan, nan}, nan, jobEstimate{nan, nan, nan}
 		return
 	}
-	n := Number(len(a.worlds))
+	n := page.Exact(len(a.worlds))
 	var days []float64
 	for k := range a.worlds {
 		s := a.summary(a.worlds[k].day)
@@ -277,7 +273,7 @@ func (a *auditor) compare() {
 		a.Simulated.MeanJCTS += s.MeanJCTS / n
 		a.Simulated.MedianJCTS += s.MedianJCTS / n
 		a.Simulated.MakespanS += s.MakespanS / n
-		a.Simulated.CostUSD += s.CostUSD * Number(a.price) / n
+		a.Simulated.CostUSD += s.CostUSD * page.Exact(a.price) / n
 		a.Simulated.DeadlinesKept += s.DeadlinesKept / n
 		a.Simulated.Moves += s.Moves / n
 	}
@@ -288,13 +284,13 @@ func (a *auditor) compare() {
 // fall either way, so that one day, live or simulated, differs from the mean.
 func oneDay(days []float64) jobEstimate {
 	slices.Sort(days)
-	return jobEstimate{Number(stat.Mean(days)), Number(stat.Quantile(days, 0.05)), Number(stat.Quantile(days, 0.95))}
+	return jobEstimate{page.Exact(stat.Mean(days)), page.Exact(stat.Quantile(days, 0.05)), page.Exact(stat.Quantile(days, 0.95))}
 }
 
 // summary returns the figures of the jobs that ended live.
 func (a *auditor) summary(o *cluster.Outcome) summary {
 	f := figuresOf(o, nil, a.same)
-	return summary{MeanJCTS: Number(f.mean), MedianJCTS: Number(f.median), MakespanS: Number(f.makespan - a.day.From), CostUSD: Number(f.cost), DeadlinesKept: Number(f.kept), Moves: Number(o.Moves)}
+	return summary{MeanJCTS: page.Exact(f.mean), MedianJCTS: page.Exact(f.median), MakespanS: page.Exact(f.makespan - a.day.From), CostUSD: page.Exact(f.cost), DeadlinesKept: page.Exact(f.kept), Moves: page.Exact(o.Moves)}
 }
 
 // figures are the figures of jobs in an outcome.
@@ -404,7 +400,7 @@ func (p *pairs) calibration() calibration {
 			within++
 		}
 	}
-	return calibration{N: len(p.ratios), MedianRatio: Number(stat.Median(p.ratios)), MedianError: Number(stat.Median(p.errors)), Within10: Number(float64(within) / float64(len(p.errors)))}
+	return calibration{N: len(p.ratios), MedianRatio: page.Exact(stat.Median(p.ratios)), MedianError: page.Exact(stat.Median(p.errors)), Within10: page.Exact(float64(within) / float64(len(p.errors)))}
 }
 
 // note lists what was assumed.

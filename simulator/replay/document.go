@@ -21,7 +21,7 @@ var formats = page.Formats[*Audit]{
 }
 
 // Formats returns the names of the formats of Render.
-func Formats() string { return formats.Words() }
+func Formats() []string { return formats.Names() }
 
 // Render writes an audit as text, markdown, html, json or csv (one line for each job). The output depends on the audit
 // alone.
@@ -29,15 +29,15 @@ func (a *Audit) Render(w io.Writer, format string) error {
 	return formats.Write(w, "audit of a cluster", a, format)
 }
 
-func duration(n Number) string { return page.Duration(float64(n)) }
+func duration(n page.Exact) string { return page.Duration(float64(n)) }
 
-func usd(n Number) string { return page.USD(float64(n)) }
+func usd(n page.Exact) string { return page.USD(float64(n)) }
 
 // percent formats a relative change.
-func percent(n Number) string { return page.Change(100 * float64(n)) }
+func percent(n page.Exact) string { return page.Change(100 * float64(n)) }
 
 // with formats an estimate and its interval.
-func (e jobEstimate) with(format func(Number) string) string {
+func (e jobEstimate) with(format func(page.Exact) string) string {
 	if i := e.interval(format); i != "" {
 		return fmt.Sprintf("%s (%s)", format(e.Value), i)
 	}
@@ -45,7 +45,7 @@ func (e jobEstimate) with(format func(Number) string) string {
 }
 
 // interval formats the interval of an estimate; empty if it is unknown.
-func (e jobEstimate) interval(format func(Number) string) string {
+func (e jobEstimate) interval(format func(page.Exact) string) string {
 	if !page.Known(float64(e.Value)) || !page.Known(float64(e.Lo)) {
 		return ""
 	}
@@ -54,7 +54,7 @@ func (e jobEstimate) interval(format func(Number) string) string {
 
 // document converts an audit to a document.
 func (a *Audit) document() page.Document {
-	day := func(n Number) string { return time.Unix(int64(n), 0).UTC().Format("2006-01-02 15:04:05") }
+	day := func(n page.Exact) string { return time.Unix(int64(n), 0).UTC().Format("2006-01-02 15:04:05") }
 	d := page.Document{
 		Title:    fmt.Sprintf("Audit of the cluster: %s under %s", page.Plural(a.Submitted, "job"), a.policyWords()),
 		Subtitle: fmt.Sprintf("%s to %s UTC", day(a.From), day(a.Until)),
@@ -133,7 +133,7 @@ func (a *Audit) least() (out []page.Answer) {
 }
 
 func (a *Audit) fidelity() *page.Table {
-	change := func(live, simulated Number) string { return percent((simulated - live) / live) }
+	change := func(live, simulated page.Exact) string { return percent((simulated - live) / live) }
 	l, s := a.Live, a.Simulated
 	rows := [][]string{
 		{"mean completion time", duration(l.MeanJCTS), duration(s.MeanJCTS), change(l.MeanJCTS, s.MeanJCTS)},
@@ -171,7 +171,7 @@ func (a *Audit) policies() []page.Block {
 			}
 			notes = append(notes, fmt.Sprintf("Equal to %s in every figure: %s.", p.Policy, strings.Join(names, ", ")))
 		}
-		number := func(n Number) string { return page.Significant(float64(n)) }
+		number := func(n page.Exact) string { return page.Significant(float64(n)) }
 		times.Rows = append(times.Rows, page.Row(name, duration(p.MeanJCTS.Value), p.MeanJCTS.interval(duration), fmt.Sprintf("%s … %s", duration(p.OneDay.Lo), duration(p.OneDay.Hi)), percent(p.Change.Value), p.Change.interval(percent)))
 		row := []page.Cell{{Text: name}, {Text: duration(p.MakespanS.Value)}, {Text: usd(p.CostUSD.Value), Sub: p.CostUSD.interval(usd)},
 			{Text: number(p.Fairness.Value), Sub: p.Fairness.interval(number)}, {Text: page.Count(float64(p.Moves))}}
@@ -244,7 +244,7 @@ func (a *Audit) wasted() *page.Table {
 	rows := [][]string{{"held by jobs", duration(w.HeldS), ""}}
 	for _, r := range []struct {
 		name string
-		v    Number
+		v    page.Exact
 	}{{"starting", w.StartingS}, {"saving", w.SavingS}, {fmt.Sprintf("for steps lost (%d ends without a request)", w.Lost), w.RepeatedS}, {"free while jobs waited, at most", w.IdleS}} {
 		rows = append(rows, []string{r.name, duration(r.v), page.Share(float64(r.v / w.HeldS))})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/report/page"
 )
 
 // drawn is a scenario with drawn rates and move costs, and samples of its jobs.
@@ -97,7 +98,7 @@ func boolean(b bool) int {
 // have narrower intervals than the policies themselves.
 func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error) {
 	p := policyAudit{Policy: policy, InForce: slices.Contains(a.Policies, policy)}
-	unknown := jobEstimate{Number(math.NaN()), Number(math.NaN()), Number(math.NaN())}
+	unknown := jobEstimate{page.Exact(math.NaN()), page.Exact(math.NaN()), page.Exact(math.NaN())}
 	const makespan, worst = 3, 6
 	p.OneDay = unknown
 	columns := []*jobEstimate{&p.MeanJCTS, &p.Change, &p.Saved, &p.MakespanS, &p.CostUSD, &p.Fairness, &p.WorstFairness, &p.DeadlinesKept}
@@ -120,7 +121,7 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 			p.Failed = err.Error()
 			return p, nil
 		}
-		p.Moves += Number(float64(out.Moves) / n)
+		p.Moves += page.Exact(float64(out.Moves) / n)
 		whole := a.values(out, w, a.all)
 		days = append(days, whole[0])
 		for c, v := range whole {
@@ -138,12 +139,12 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 	}
 	p.OneDay = oneDay(days)
 	for c, v := range means {
-		columns[c].Value = Number(v)
+		columns[c].Value = page.Exact(v)
 	}
 	for c, v := range all {
 		if len(v) > 1 {
 			slices.Sort(v)
-			columns[c].Lo, columns[c].Hi = Number(stat.Quantile(v, 0.025)), Number(stat.Quantile(v, 0.975))
+			columns[c].Lo, columns[c].Hi = page.Exact(stat.Quantile(v, 0.025)), page.Exact(stat.Quantile(v, 0.975))
 		}
 	}
 	return p, nil
@@ -165,7 +166,7 @@ func (a *auditor) returned(ctx context.Context) error {
 				continue
 			}
 			r.Shrinks++
-			r.PredictedS += Number(k.Gain)
+			r.PredictedS += page.Exact(k.Gain)
 		}
 	}
 	if r.Shrinks == 0 || len(a.all) == 0 {
@@ -182,14 +183,14 @@ func (a *auditor) returned(ctx context.Context) error {
 			return fmt.Errorf("simulate the day without the return of unused devices: %w", err)
 		}
 		f, day := figuresOf(out, nil, a.all), figuresOf(w.day, nil, a.all)
-		r.WithoutS += Number(f.mean / float64(len(a.worlds)))
-		r.Change.Value += Number((day.mean/f.mean - 1) / float64(len(a.worlds)))
+		r.WithoutS += page.Exact(f.mean / float64(len(a.worlds)))
+		r.Change.Value += page.Exact((day.mean/f.mean - 1) / float64(len(a.worlds)))
 		for _, jobs := range w.samples {
 			changes = append(changes, figuresOf(w.day, nil, jobs).mean/figuresOf(out, nil, jobs).mean-1)
 		}
 	}
 	slices.Sort(changes)
-	r.Change.Lo, r.Change.Hi = Number(stat.Quantile(changes, 0.025)), Number(stat.Quantile(changes, 0.975))
+	r.Change.Lo, r.Change.Hi = page.Exact(stat.Quantile(changes, 0.025)), page.Exact(stat.Quantile(changes, 0.975))
 	a.Returned = &r
 	return nil
 }

@@ -142,21 +142,21 @@ func (p pairRates) beside(j, with *Job, device string) float64 {
 
 // pairAudit is two jobs that shared devices.
 type pairAudit struct {
-	Jobs    [2]int    `json:"jobs"`
-	Names   [2]string `json:"names"`
-	Device  string    `json:"device"`
-	GPUs    int       `json:"gpus"`
-	Seconds Number    `json:"seconds"` // in which both made progress
-	Rates   [2]Number `json:"rates"`   // relative to those alone; null: one of both was not measured
+	Jobs    [2]int        `json:"jobs"`
+	Names   [2]string     `json:"names"`
+	Device  string        `json:"device"`
+	GPUs    int           `json:"gpus"`
+	Seconds page.Exact    `json:"seconds"` // in which both made progress
+	Rates   [2]page.Exact `json:"rates"`   // relative to those alone; null: one of both was not measured
 	// GainS is the device time that dividing the devices in time would have needed more for the same work; null: unknown.
-	GainS Number `json:"gain_device_s"`
+	GainS page.Exact `json:"gain_device_s"`
 }
 
 // pairs returns the pairs of the day in order of their first time, one for each two jobs and device type.
 func (d *Day) pairs() []pairAudit {
 	out := []pairAudit{}
 	at := map[[2]int]map[string]int{}
-	nan := Number(math.NaN())
+	nan := page.Exact(math.NaN())
 	for _, j := range d.Jobs {
 		for _, l := range j.Lives {
 			for i := range l.Shared {
@@ -172,15 +172,15 @@ func (d *Day) pairs() []pairAudit {
 				if !ok {
 					n = len(out)
 					at[key][l.Device] = n
-					out = append(out, pairAudit{Jobs: key, Device: l.Device, GPUs: l.GPUs, Rates: [2]Number{nan, nan}})
+					out = append(out, pairAudit{Jobs: key, Device: l.Device, GPUs: l.GPUs, Rates: [2]page.Exact{nan, nan}})
 				}
 				p := &out[n]
 				p.Names[side] = j.Name
 				if side == 0 {
-					p.Seconds += Number(t.seconds())
+					p.Seconds += page.Exact(t.seconds())
 				}
 				if t.measured {
-					p.Rates[side] = Number(t.ratio)
+					p.Rates[side] = page.Exact(t.ratio)
 				}
 			}
 		}
@@ -188,7 +188,7 @@ func (d *Day) pairs() []pairAudit {
 	out = slices.DeleteFunc(out, func(p pairAudit) bool { return p.Seconds == 0 })
 	for i := range out {
 		p := &out[i]
-		p.GainS = (p.Rates[0] + p.Rates[1] - 1) * p.Seconds * Number(p.GPUs)
+		p.GainS = (p.Rates[0] + p.Rates[1] - 1) * p.Seconds * page.Exact(p.GPUs)
 	}
 	return out
 }
@@ -201,7 +201,7 @@ func (a *Audit) shared() page.Section {
 		return s
 	}
 	t := &page.Table{Columns: append(page.Left("jobs", "device"), page.Right("time", "first", "second", "together", "gain")...), Named: true, Long: true}
-	sum, unknown := Number(0), 0
+	sum, unknown := page.Exact(0), 0
 	for _, p := range a.Pairs {
 		t.Rows = append(t.Rows, page.Row(fmt.Sprintf("%d %s, %d %s", p.Jobs[0], page.Clean(p.Names[0]), p.Jobs[1], page.Clean(p.Names[1])), fmt.Sprintf("%d %s", p.GPUs, p.Device),
 			duration(p.Seconds), page.Share(float64(p.Rates[0])), page.Share(float64(p.Rates[1])), page.Share(float64(p.Rates[0]+p.Rates[1])), signed(p.GainS)))
@@ -223,7 +223,7 @@ func (a *Audit) shared() page.Section {
 }
 
 // signed formats a duration that may be negative.
-func signed(n Number) string {
+func signed(n page.Exact) string {
 	if n < 0 {
 		return "−" + duration(-n)
 	}

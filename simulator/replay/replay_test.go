@@ -498,7 +498,7 @@ func TestEmptyDay(t *testing.T) {
 		if a.Submitted != jobs || len(a.Jobs) != jobs || len(a.Others) > 0 || a.Compared != 0 || !math.IsNaN(float64(a.Simulated.MeanJCTS)) || a.Faults.UnservedS != 0 {
 			t.Errorf("%d jobs: %+v", jobs, a)
 		}
-		for _, format := range strings.Split(Formats(), ", ") {
+		for _, format := range Formats() {
 			var b bytes.Buffer
 			if err := a.Render(&b, format); err != nil || strings.Contains(b.String(), "NaN") {
 				t.Errorf("%s: %v, %s", format, err, b.String())
@@ -510,7 +510,7 @@ func TestEmptyDay(t *testing.T) {
 // TestRender writes every format.
 func TestRender(t *testing.T) {
 	a := audit(t, drawDay(3, 8).live(t, "fifo_perf"), Options{Policies: []string{"srtf", "isolated"}, Draws: 2})
-	for _, format := range strings.Split(Formats(), ", ") {
+	for _, format := range Formats() {
 		var b bytes.Buffer
 		if err := a.Render(&b, format); err != nil {
 			t.Fatal(err)
@@ -524,10 +524,10 @@ func TestRender(t *testing.T) {
 // TestPolicyTables: the policies fit a terminal of 96 columns with one line for each and unbroken names, those that are equal
 // in every figure share a line, and no format loses an interval.
 func TestPolicyTables(t *testing.T) {
-	estimate := func(v Number) jobEstimate { return jobEstimate{v, v * 0.7, v * 1.4} }
-	policy := func(name string, mean Number) policyAudit {
+	estimate := func(v page.Exact) jobEstimate { return jobEstimate{v, v * 0.7, v * 1.4} }
+	policy := func(name string, mean page.Exact) policyAudit {
 		return policyAudit{Policy: name, MeanJCTS: estimate(mean), Change: jobEstimate{-0.0004, -0.123, 0.345}, MakespanS: estimate(2 * mean), CostUSD: estimate(0.00123),
-			Fairness: estimate(1.03), WorstFairness: estimate(Number(math.NaN())), DeadlinesKept: estimate(11), Moves: 23}
+			Fairness: estimate(1.03), WorstFairness: estimate(page.Exact(math.NaN())), DeadlinesKept: estimate(11), Moves: 23}
 	}
 	live := policy("fifo_perf", 33.2)
 	live.InForce = true

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/report/page"
 )
 
 // change is a change of the state of the cluster.
@@ -20,8 +21,8 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 	for _, j := range d.Jobs {
 		from := j.Arrival
 		for i, l := range j.Lives {
-			n := Number(l.GPUs)
-			w.HeldS += n * Number(l.charged())
+			n := page.Exact(l.GPUs)
+			w.HeldS += n * page.Exact(l.charged())
 			for _, t := range l.Shared {
 				if t.with < j.ID {
 					changes = append(changes, change{at: t.since, held: -l.GPUs}, change{at: t.until, held: l.GPUs})
@@ -31,19 +32,19 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 			if math.IsNaN(until) {
 				until = l.Left
 			}
-			w.StartingS += n * Number(until-l.Start)
+			w.StartingS += n * page.Exact(until-l.Start)
 			if l.Save > 0 {
-				w.SavingS += n * Number(l.Save)
+				w.SavingS += n * page.Exact(l.Save)
 			}
 			if j.lost(i) {
 				w.Lost++
 			}
 			if done, took, ok := l.progress(); ok {
 				if rate := r.seen[j.ID][place{l.Device, l.GPUs}]; l.Seen > 0 {
-					w.RepeatedS += n * Number(max(0, took-done/max(rate, l.Seen)))
+					w.RepeatedS += n * page.Exact(max(0, took-done/max(rate, l.Seen)))
 				}
 			} else if took > 0 && !l.open {
-				w.RepeatedS += n * Number(took)
+				w.RepeatedS += n * page.Exact(took)
 			}
 			changes = append(changes, change{at: from, queued: j.GPUs}, change{at: l.Start, held: l.GPUs, queued: -j.GPUs}, change{at: l.Left, held: -l.GPUs})
 			from = l.Left
@@ -59,10 +60,10 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Compare(x.at, y.at) })
 	now := change{at: changes[0].at}
 	for _, c := range changes {
-		seconds := Number(max(0, c.at-max(now.at, d.From)))
-		idle := seconds * Number(max(0, min(now.up-now.held, now.queued)))
+		seconds := page.Exact(max(0, c.at-max(now.at, d.From)))
+		idle := seconds * page.Exact(max(0, min(now.up-now.held, now.queued)))
 		w.IdleS += idle
-		f.DownS += seconds * Number(now.down)
+		f.DownS += seconds * page.Exact(now.down)
 		if now.unserved > 0 {
 			f.UnservedIdleS += idle
 			f.UnservedS += seconds
@@ -72,7 +73,7 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 	f.Restarts = d.Restarts
 	for _, j := range d.Jobs {
 		for _, l := range j.Lives {
-			f.UnservedIdleS += Number(l.Away) * Number(l.GPUs)
+			f.UnservedIdleS += page.Exact(l.Away) * page.Exact(l.GPUs)
 		}
 		if j.Launches > 0 {
 			f.Relaunches += max(0, j.Launches-len(j.Lives))
@@ -109,7 +110,7 @@ func (d *Day) starts() starts {
 			}
 		}
 	}
-	return starts{N: len(errs), Within90: Number(float64(within) / float64(len(errs))), MedianErrorS: Number(stat.Median(errs)), MedianWaitS: Number(stat.Median(waits))}
+	return starts{N: len(errs), Within90: page.Exact(float64(within) / float64(len(errs))), MedianErrorS: page.Exact(stat.Median(errs)), MedianWaitS: page.Exact(stat.Median(waits))}
 }
 
 // startTolerance is the precision of predicted starts in seconds: that of displayed times.

@@ -248,14 +248,14 @@ func (c *row) job(id string) Job {
 		j.NodeCount = whole(j.AllocTRES["node"])
 	}
 	complete(&j.ReqTRES, "mem", c.requestedGiB(&j))
-	j.cpuSecs, j.joules = c.seconds("totalcpu"), c.joules()
+	j.cpuSecs, j.joules = c.cpuSeconds(), c.joules()
 	return j
 }
 
 // step reads the columns of a step.
 func (c *row) step(name string) Step {
 	s := Step{Name: name, Start: c.time("start"), End: c.time("end"), Elapsed: c.elapsed(), Tasks: c.count("ntasks"), NodeCount: c.count("nnodes"),
-		CPUSecs: c.seconds("totalcpu"), UsageMax: c.tres("tresusageinmax", oneByte), UsageTot: c.tres("tresusageintot", oneByte), Joules: c.joules()}
+		CPUSecs: c.cpuSeconds(), UsageMax: c.tres("tresusageinmax", oneByte), UsageTot: c.tres("tresusageintot", oneByte), Joules: c.joules()}
 	s.State, _, _ = strings.Cut(c.text("state"), " by ")
 	if text := c.text("maxrss"); text != "" {
 		gib, err := parseSize(text, oneByte)
@@ -316,14 +316,14 @@ func (c *row) duration(column string) *time.Duration {
 	return d
 }
 
-// seconds reads a time that may be long, that of many CPUs.
-func (c *row) seconds(column string) *float64 {
-	text := c.text(column)
+// cpuSeconds reads the time of all CPUs, which may be long.
+func (c *row) cpuSeconds() *float64 {
+	text := c.text("totalcpu")
 	if text == "" {
 		return nil
 	}
 	s, err := parseSeconds(text)
-	c.fail(column, err)
+	c.fail("totalcpu", err)
 	return s
 }
 

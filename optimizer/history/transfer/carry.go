@@ -130,7 +130,7 @@ func (c *CarryTarget) batchEffect(s *history.Similar, change *history.Change, at
 	}
 	was, now := c.Config(at), c.Config(at)
 	was.Batch, now.Batch = s.BatchSize, s.BatchSize*change.Ratio
-	r, err := c.batches.Ratio(Query{Job: s.Job, Config: was}, Query{Job: s.Job, Config: now}, Throughput)
+	r, err := c.batches.Ratio(Query{Job: s.Job, Config: was}, Query{Job: s.Job, Config: now})
 	if err != nil {
 		return ratio{}, false
 	}

@@ -101,15 +101,15 @@ func TestRatio(t *testing.T) {
 	q := func(cpus, batch float64) Query {
 		return Query{Job: similarRun("", 1).Job, Config: history.Config{CPUs: cpus, Batch: batch, MemoryGiB: math.NaN()}}
 	}
-	up, err := m.Ratio(q(4, 64), q(4, 128), Throughput)
+	up, err := m.Ratio(q(4, 64), q(4, 128))
 	if err != nil {
 		t.Fatal(err)
 	}
-	down, err := m.Ratio(q(4, 128), q(4, 64), Throughput)
+	down, err := m.Ratio(q(4, 128), q(4, 64))
 	if err != nil || math.Abs(up.Mean+down.Mean) > 1e-6 || math.Abs(up.SD/down.SD-1) > 1e-3 {
 		t.Errorf("%+v and back %+v, %v", up, down, err)
 	}
-	none, err := m.Ratio(q(4, 64), q(4, 64), Throughput)
+	none, err := m.Ratio(q(4, 64), q(4, 64))
 	if err != nil || math.Abs(none.Mean) > 1e-9 || none.SD > 0.01 {
 		t.Errorf("nothing changed: %+v, %v", none, err)
 	}
@@ -117,7 +117,7 @@ func TestRatio(t *testing.T) {
 	if err != nil || up.SD >= math.Log(alone.Value.P95/alone.Value.P5)/2/1.645 {
 		t.Errorf("sd %.2f of the ratio, of the throughput itself %v", up.SD, alone.Value)
 	}
-	if _, err := m.Ratio(q(math.NaN(), 64), q(4, 128), Throughput); err == nil {
+	if _, err := m.Ratio(q(math.NaN(), 64), q(4, 128)); err == nil {
 		t.Error("no width: want an error")
 	}
 }

@@ -71,7 +71,7 @@ func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, 
 			continue
 		}
 		if octaves := math.Abs(math.Log2(float64(wide(a)) / float64(wide(c.Reference)))); octaves > 0 {
-			if r, err := m.Ratio(own, query(a), Throughput); err == nil {
+			if r, err := m.Ratio(own, query(a)); err == nil {
 				slope = max(slope, r.SD/octaves)
 			}
 		}

@@ -12,22 +12,22 @@ type ratio struct {
 	Mean, SD float64 // natural logarithm of the factor, and its standard deviation
 }
 
-// Ratio predicts the factor between a quantity of a training at two queries. Their common part cancels, so the ratio
+// Ratio predicts the factor between the throughputs of a training at two queries. Their common part cancels, so the ratio
 // is more certain than either prediction. The errors are those of Predict.
-func (m *Model) Ratio(from, to Query, what Quantity) (ratio, error) {
-	t, ok := m.tables[what]
+func (m *Model) Ratio(from, to Query) (ratio, error) {
+	t, ok := m.tables[Throughput]
 	if !ok || len(t.points) == 0 {
-		return ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", what, jobName(to.Job), ErrNoBasis)
+		return ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", Throughput, jobName(to.Job), ErrNoBasis)
 	}
 	var places [2]place
 	for i, q := range []Query{from, to} {
 		if places[i], ok = t.index.place(t.index.trait(q.Job), q.Config, site{}); !ok {
-			return ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", what, jobName(q.Job), ErrNoBasis)
+			return ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", Throughput, jobName(q.Job), ErrNoBasis)
 		}
 	}
 	points := t.candidates(&places[1])
-	if why := missingBasis(&places[1], points, what); why != "" {
-		return ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, jobName(to.Job), why, ErrNoBasis)
+	if why := missingBasis(&places[1], points, Throughput); why != "" {
+		return ratio{}, fmt.Errorf("compare %s of %s: %s: %w", Throughput, jobName(to.Job), why, ErrNoBasis)
 	}
 	t = t.learnedFor(&places[1], points)
 	t.settle(&places[0], points[0].unit, from.Config.Machine)

@@ -27,7 +27,7 @@ func Check(ctx context.Context, eng engine.Engine, dir string, w Wish, extra []s
 		add("nodes", resources.Missing, err.Error(), "no job can be planned there", "check the commands and the controller (sinfo)")
 		return list
 	}
-	offer, err := Choose(offers, w, false)
+	offer, err := w.Choose(offers, false)
 	if err != nil {
 		add("nodes", resources.Missing, err.Error(), "no job can be planned there", "name another partition by --engine-arg=--partition=…")
 		return list
@@ -46,7 +46,7 @@ func Check(ctx context.Context, eng engine.Engine, dir string, w Wish, extra []s
 		self = "/proc/self/exe"
 	}
 	offer.GPUs = 0
-	place := PlaceOn(offer, resources.Allocation{CPUs: 1})
+	place := offer.Place(resources.Allocation{CPUs: 1})
 	place.Memory = 0.0625
 	id, err := eng.Submit(ctx, engine.Request{Key: "optimize.check." + mark, Comment: "optimize doctor",
 		Argv: []string{"/bin/sh", "-c", `test -x "$1" && "$1" version > "$2" 2>&1`, "check", self, file}, Dir: "/", Output: file + ".out", Place: place,

@@ -39,7 +39,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		return nil, err
 	}
 	at := func(o engine.Offer, draws int) (engine.Forecast, error) {
-		p := PlaceOn(o, a)
+		p := o.Place(a)
 		limit := o.Longest
 		if runs > 0 {
 			limit = runs + 2*time.Minute
@@ -61,7 +61,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		}
 		f.Ahead, f.Observed, f.Words = r.Ahead, r.Observed, r.String()
 		if unit > 0 {
-			f.Rates, _ = Rates(o, unit) // without weights those of the run
+			f.Rates, _ = o.Rates(unit) // without weights those of the run
 		} else {
 			rates := cost.Default(gpuOf(o, a))
 			f.Rates = &rates
@@ -79,7 +79,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 	seen := map[string]bool{first.Place.String(): true}
 	var list []engine.Forecast
 	for _, o := range offers {
-		name := PlaceOn(o, a).String()
+		name := o.Place(a).String()
 		if others == 0 || ctx.Err() != nil {
 			break
 		}

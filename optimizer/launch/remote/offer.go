@@ -3,14 +3,10 @@ package remote
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
-	"trainopt/cost"
 	"trainopt/optimizer/engine"
-	"trainopt/resources"
 )
 
 // Wish is what the user's options for the site say about the nodes to use.
@@ -57,7 +53,7 @@ func isCount(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // Choose returns the offer that a run plans for: among those that agree with the wish, one with GPUs if the job may use
 // them, then the one with most idle nodes, then the largest. The error names what there is.
-func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
+func (w Wish) Choose(offers []engine.Offer, gpus bool) (engine.Offer, error) {
 	var fit []engine.Offer
 	for _, o := range offers {
 		if w.Fits(o) {
@@ -138,54 +134,4 @@ func nodes(n int) string {
 		return "1 node"
 	}
 	return fmt.Sprintf("%d nodes", n)
-}
-
-// Host returns one node of an offer as a machine. Its GPUs are placeholders: the engine chooses the devices.
-func Host(o engine.Offer) resources.Host {
-	h := resources.Host{CPUs: float64(o.CPUs), Memory: o.Memory, Nodes: max(1, o.PerJob)}
-	for i := range o.GPUs {
-		h.GPUs = append(h.GPUs, resources.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", cmp.Or(o.GPUType, "gpu"), i), Name: o.GPUType})
-	}
-	return h
-}
-
-// PlaceOn returns the request for an allocation on nodes of an offer. A job without a stated amount of memory asks for
-// the share of the node that corresponds to its CPUs or GPUs; so does one that shares an allocation, at least.
-func PlaceOn(o engine.Offer, a resources.Allocation) engine.Place {
-	p := engine.Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory, Hold: o.Hold}
-	if a.GPUs > 0 {
-		p.GPUType = o.GPUType
-	}
-	if (p.Memory == 0 || p.Hold != "") && o.CPUs > 0 {
-		share := float64(p.CPUs) / float64(o.CPUs)
-		if o.GPUs > 0 {
-			share = math.Max(share, float64(p.GPUs)/float64(o.GPUs))
-		}
-		p.Memory = max(p.Memory, resources.GiB(math.Floor(float64(o.Memory)*share*16)/16))
-	}
-	return p
-}
-
-// Rates returns the prices of an offer from the site's billing weights, whose units cost unit USD per hour. The engine
-// adds up the weighted resources.
-func Rates(o engine.Offer, unit cost.USD) (*cost.Rates, error) {
-	if len(o.Billing) == 0 {
-		return nil, fmt.Errorf("partition %s states no billing weights, so --billing-hour prices nothing", o.Partition)
-	}
-	gpu, typed := o.Billing["gres/gpu:"+o.GPUType]
-	if !typed {
-		gpu = o.Billing["gres/gpu"]
-	}
-	return &cost.Rates{CPUHour: unit * cost.USD(o.Billing["cpu"]), GiBHour: unit * cost.USD(o.Billing["mem"]), GPUHour: unit * cost.USD(gpu),
-		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit)), Dated: time.Now().Format(time.DateOnly)}, nil
-}
-
-// LongestAt returns the limit of the run time at a place, from the offers; 0: none.
-func LongestAt(offers []engine.Offer, p engine.Place) time.Duration {
-	for _, o := range offers {
-		if o.Partition == p.Partition && (p.GPUType == "" || o.GPUType == p.GPUType) {
-			return o.Longest
-		}
-	}
-	return 0
 }

@@ -21,14 +21,11 @@ type Formats[T any] map[string]func(io.Writer, T) error
 // Names returns the formats, sorted.
 func (f Formats[T]) Names() []string { return slices.Sorted(maps.Keys(f)) }
 
-// Words returns the formats for display: "csv, html, json, text".
-func (f Formats[T]) Words() string { return strings.Join(f.Names(), ", ") }
-
 // Write writes a result in one of the formats, or nothing if that fails; what describes the result in errors.
 func (f Formats[T]) Write(w io.Writer, what string, result T, format string) error {
 	write, ok := f[format]
 	if !ok {
-		return fmt.Errorf("write %s as %q: unknown format, want one of %s", what, format, f.Words())
+		return fmt.Errorf("write %s as %q: unknown format, want one of %s", what, format, strings.Join(f.Names(), ", "))
 	}
 	var b bytes.Buffer
 	if err := write(&b, result); err != nil {
@@ -100,3 +97,9 @@ func (n Number) Known() bool { return Known(float64(n)) }
 
 // MarshalJSON encodes an unknown value as null.
 func (n Number) MarshalJSON() ([]byte, error) { return JSONNumber(float64(n), 9) }
+
+// Exact is a Number with all significant digits.
+type Exact float64
+
+// MarshalJSON encodes an unknown value as null.
+func (n Exact) MarshalJSON() ([]byte, error) { return JSONNumber(float64(n), -1) }

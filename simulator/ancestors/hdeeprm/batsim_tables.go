@@ -53,7 +53,7 @@ func jobFields(out *queue.Outcome, profileOf func(*order.Job) string) []string {
 	}
 	row := []string{quoted(name), quoted(workload), quoted(profile), decimals(j.Submit), strconv.Itoa(j.Procs), decimals(limit),
 		success, finalState[out.State], "", "", "", "", "", "", "", "", `""`}
-	if ended(out) {
+	if out.Ran() {
 		stretch := 1.0
 		if out.End > out.Start {
 			stretch = out.Slowdown()
@@ -65,9 +65,6 @@ func jobFields(out *queue.Outcome, profileOf func(*order.Job) string) []string {
 	}
 	return row
 }
-
-// ended reports whether a job ran to an end.
-func ended(out *queue.Outcome) bool { return out.State == queue.Completed || out.State == queue.Killed }
 
 var finalState = map[queue.State]string{queue.Waiting: "SUBMITTED", queue.Running: "RUNNING",
 	queue.Completed: "COMPLETED_SUCCESSFULLY", queue.Killed: "COMPLETED_WALLTIME_REACHED", queue.Rejected: "REJECTED"}
@@ -161,7 +158,7 @@ func sum(r *queue.Result) sums {
 		case queue.Rejected:
 			s.rejected++
 		}
-		if !ended(out) {
+		if !out.Ran() {
 			continue
 		}
 		slowdown := 1.0

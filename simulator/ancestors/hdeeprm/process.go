@@ -71,8 +71,8 @@ type Process struct {
 
 // Counts are the counts of one run.
 type Counts struct {
-	Decisions, Voids int
-	Rejected         int // jobs that can never run
+	Decisions int
+	Rejected  int // jobs that can never run
 	// CoreBubbles and MemoryBubbles count decisions that ended because the next job lacked cores or memory.
 	CoreBubbles, MemoryBubbles int
 }
@@ -262,8 +262,6 @@ func (p *Process) Act(action int) {
 		if started := p.schedule(p.actions[action]); started > 0 {
 			p.idle = 0
 		}
-	} else {
-		p.counts.Voids++
 	}
 	p.owed, p.fresh = true, false
 }

@@ -44,16 +44,13 @@ type medeaOptions struct {
 
 // medeaReport holds the metrics of Medea and of Metis's comparison with it.
 type medeaReport struct {
-	// Magnitude is the objective, the weighted sum of violations; Instances is the number of (constraint, container)
-	// pairs that are violated.
+	// Magnitude is the objective, the weighted sum of violations.
 	Magnitude float64
-	Instances int
 	// Least is a lower bound on Magnitude of all placements; it equals Magnitude if the search completed.
 	Least float64
 	// Slacks is the number of slack variables of the published program, one per (constraint, container of its app,
-	// node): 468 for the paper's example of six nodes. Ratio is Magnitude / Slacks, 0 if there are no slacks.
+	// node): 468 for the paper's example of six nodes.
 	Slacks int
-	Ratio  float64
 }
 
 // placeByMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
@@ -116,12 +113,9 @@ func report(p *place.Problem, s place.Solution) (medeaReport, error) {
 			containers[a] += int(k)
 		}
 	}
-	r := medeaReport{Magnitude: w.Magnitude, Instances: w.Instances}
+	r := medeaReport{Magnitude: w.Magnitude}
 	for _, c := range p.Constraints {
 		r.Slacks += containers[c.App] * p.Nodes()
-	}
-	if r.Slacks > 0 {
-		r.Ratio = r.Magnitude / float64(r.Slacks)
 	}
 	return r, nil
 }

@@ -77,7 +77,6 @@ type point struct {
 	Seconds float64 // by Options.Clock
 	Mean    float64 // mean objective of the episodes since the last point
 	Best    float64 // best so far; NaN if no episode satisfied the limits
-	Cost    float64 // mean share of containers that violate a soft constraint
 }
 
 // Method is a placement method.
@@ -286,7 +285,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 		}
 		out := &Outcome{Solution: *s}
 		for _, at := range curve {
-			out.Curve = append(out.Curve, point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best), Cost: at.Cost})
+			out.Curve = append(out.Curve, point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best)})
 		}
 		return out, err
 	}

@@ -82,7 +82,6 @@ func (o TrainOptions) Validate() error {
 
 // LearningPoint is a point of a learning curve.
 type LearningPoint struct {
-	Class   int     // class of the trained sub-scheduler; 0 if there are no classes
 	Episode int     // number of episodes so far
 	Seconds float64 // since the start, by Clock
 	// Value is the mean objective of the episodes since the last point: by default the mean throughput of a

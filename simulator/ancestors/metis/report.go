@@ -23,7 +23,6 @@ type Report struct {
 	// predicted throughputs; nil if the method knew the measured ones.
 	Problem, Told *place.Problem
 	Objective     place.Objective
-	Limits        place.Limits
 	*Outcome
 	SolveS    float64 // run time of the method, s; NaN if unknown
 	What      string  // short description of the batch

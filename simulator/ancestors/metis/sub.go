@@ -121,7 +121,7 @@ func trainCell(ctx context.Context, o TrainOptions, class int, report func(Learn
 		if (done-1)%1000 == 0 {
 			entropy = max(entropy/2, 0.002)
 		}
-		report(LearningPoint{Class: class, Episode: done, Value: stat.Mean(rewards), Best: math.Inf(-1)})
+		report(LearningPoint{Episode: done, Value: stat.Mean(rewards), Best: math.Inf(-1)})
 	}
 	return policies, nil
 }

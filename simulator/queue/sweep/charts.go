@@ -94,7 +94,7 @@ func utilizationLine(name string, r *queue.Result) page.Series {
 func slowdownLine(name string, r *queue.Result) page.Series {
 	var v []float64
 	for i := range r.Jobs {
-		if o := &r.Jobs[i]; ended(o) {
+		if o := &r.Jobs[i]; o.Ran() {
 			v = append(v, o.BoundedSlowdown())
 		}
 	}

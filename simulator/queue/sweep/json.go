@@ -6,20 +6,15 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// number is a float that JSON represents as null where it is unknown.
-type number float64
-
-func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), -1) }
-
 // job is the JSON form of an outcome.
 type job struct {
-	ID        string  `json:"id"`
-	Submit    number  `json:"submit_s"`
-	Start     number  `json:"start_s"`
-	End       number  `json:"end_s"`
-	Procs     int     `json:"procs"`
-	Allocated *string `json:"allocated"` // set of cores in Batsim's notation
-	State     string  `json:"state"`
+	ID        string     `json:"id"`
+	Submit    page.Exact `json:"submit_s"`
+	Start     page.Exact `json:"start_s"`
+	End       page.Exact `json:"end_s"`
+	Procs     int        `json:"procs"`
+	Allocated *string    `json:"allocated"` // set of cores in Batsim's notation
+	State     string     `json:"state"`
 }
 
 // document is schema 1 of the JSON output. Values of the summary keep their names.
@@ -36,19 +31,19 @@ type document struct {
 	Procs           int            `json:"procs"`
 	Window          [2]int         `json:"window"` // start, length
 	Jobs            []job          `json:"jobs"`
-	BoundedSlowdown number         `json:"mean_bounded_slowdown"`
-	MaxBounded      number         `json:"max_bounded_slowdown"`
-	Slowdown        number         `json:"mean_slowdown"`
-	MaxSlowdown     number         `json:"max_slowdown"`
-	Wait            number         `json:"mean_wait_s"`
-	MaxWait         number         `json:"max_wait_s"`
-	Turnaround      number         `json:"mean_turnaround_s"`
-	MaxTurnaround   number         `json:"max_turnaround_s"`
-	Utilization     number         `json:"utilization"`
-	Published       number         `json:"published_utilization"`
-	Makespan        number         `json:"makespan_s"` // time of the last end, as in Batsim 3
-	Span            number         `json:"span_s"`     // from the first submission to the last end
-	Energy          number         `json:"energy_joules"`
+	BoundedSlowdown page.Exact     `json:"mean_bounded_slowdown"`
+	MaxBounded      page.Exact     `json:"max_bounded_slowdown"`
+	Slowdown        page.Exact     `json:"mean_slowdown"`
+	MaxSlowdown     page.Exact     `json:"max_slowdown"`
+	Wait            page.Exact     `json:"mean_wait_s"`
+	MaxWait         page.Exact     `json:"max_wait_s"`
+	Turnaround      page.Exact     `json:"mean_turnaround_s"`
+	MaxTurnaround   page.Exact     `json:"max_turnaround_s"`
+	Utilization     page.Exact     `json:"utilization"`
+	Published       page.Exact     `json:"published_utilization"`
+	Makespan        page.Exact     `json:"makespan_s"` // time of the last end, as in Batsim 3
+	Span            page.Exact     `json:"span_s"`     // from the first submission to the last end
+	Energy          page.Exact     `json:"energy_joules"`
 	Completed       int            `json:"completed"`
 	Killed          int            `json:"killed"`
 	Rejected        int            `json:"rejected"`
@@ -56,9 +51,9 @@ type document struct {
 	Dropped         map[string]int `json:"dropped"`
 	Events          int            `json:"events"`
 	Decisions       *int           `json:"decisions"` // of HDeepRM's process
-	Rewards         []number       `json:"rewards,omitempty"`
-	Losses          []number       `json:"losses,omitempty"`
-	Wall            number         `json:"wall_s"`
+	Rewards         []page.Exact   `json:"rewards,omitempty"`
+	Losses          []page.Exact   `json:"losses,omitempty"`
+	Wall            page.Exact     `json:"wall_s"`
 	Warnings        []string       `json:"warnings"`
 }
 
@@ -67,11 +62,11 @@ func (r *RunView) record() document {
 	s := r.Summary()
 	d := document{Schema: 1, Engine: "queue", Policy: r.Method.Policy, Backfill: r.Method.Backfill, Seed: r.Method.Seed, AsPublished: r.Method.AsPublished,
 		Compat: r.Method.Compat, Workload: r.words(), Procs: r.Procs, Window: [2]int{r.Window.Start, r.Window.Length}, Jobs: make([]job, len(r.Jobs)),
-		BoundedSlowdown: number(s.BoundedSlowdown.Mean), MaxBounded: number(s.BoundedSlowdown.Max), Slowdown: number(s.Slowdown.Mean),
-		MaxSlowdown: number(s.Slowdown.Max), Wait: number(s.Wait.Mean), MaxWait: number(s.Wait.Max), Turnaround: number(s.Turnaround.Mean),
-		MaxTurnaround: number(s.Turnaround.Max), Utilization: number(s.Utilization), Published: number(s.PublishedUtilization),
-		Makespan: number(s.Makespan), Span: number(s.Span), Energy: number(s.Energy), Completed: s.Completed, Killed: s.Killed, Rejected: s.Rejected,
-		Unfinished: s.Unfinished, Dropped: r.Dropped, Events: r.Events, Wall: number(r.WallS), Warnings: append([]string{}, r.Notes...)}
+		BoundedSlowdown: page.Exact(s.BoundedSlowdown.Mean), MaxBounded: page.Exact(s.BoundedSlowdown.Max), Slowdown: page.Exact(s.Slowdown.Mean),
+		MaxSlowdown: page.Exact(s.Slowdown.Max), Wait: page.Exact(s.Wait.Mean), MaxWait: page.Exact(s.Wait.Max), Turnaround: page.Exact(s.Turnaround.Mean),
+		MaxTurnaround: page.Exact(s.Turnaround.Max), Utilization: page.Exact(s.Utilization), Published: page.Exact(s.PublishedUtilization),
+		Makespan: page.Exact(s.Makespan), Span: page.Exact(s.Span), Energy: page.Exact(s.Energy), Completed: s.Completed, Killed: s.Killed, Rejected: s.Rejected,
+		Unfinished: s.Unfinished, Dropped: r.Dropped, Events: r.Events, Wall: page.Exact(r.WallS), Warnings: append([]string{}, r.Notes...)}
 	if r.Method.Placement != "" {
 		d.Placement = &r.Method.Placement
 	}
@@ -79,7 +74,7 @@ func (r *RunView) record() document {
 		d.Decisions = &r.Counts.Decisions
 	}
 	for _, l := range r.Learned {
-		d.Rewards, d.Losses = append(d.Rewards, number(l.Reward)), append(d.Losses, number(l.Loss))
+		d.Rewards, d.Losses = append(d.Rewards, page.Exact(l.Reward)), append(d.Losses, page.Exact(l.Loss))
 	}
 	for i := range r.Jobs {
 		d.Jobs[i] = asJob(&r.Jobs[i])
@@ -88,7 +83,7 @@ func (r *RunView) record() document {
 }
 
 func asJob(o *queue.Outcome) job {
-	j := job{ID: o.Job.Label(), Submit: number(o.Job.Submit), Start: number(o.Start), End: number(o.End), Procs: o.Job.Procs, State: stateNames[o.State]}
+	j := job{ID: o.Job.Label(), Submit: page.Exact(o.Job.Submit), Start: page.Exact(o.Start), End: page.Exact(o.End), Procs: o.Job.Procs, State: stateNames[o.State]}
 	if o.Cores != nil {
 		cores := hdeeprm.FormatIntervals(o.Cores)
 		j.Allocated = &cores

@@ -25,7 +25,7 @@ func (r *RunView) pictured() page.Document {
 	blocks = append(blocks, page.Block{Pictures: page.Pictures(charts(r))})
 	var jobs []*queue.Outcome
 	for i := range r.Jobs {
-		if ended(&r.Jobs[i]) {
+		if r.Jobs[i].Ran() {
 			jobs = append(jobs, &r.Jobs[i])
 		}
 	}

@@ -54,7 +54,7 @@ func jobs(r *queue.Result) [][]string {
 // jobCells returns the values of a job in jobColumns.
 func jobCells(o *queue.Outcome) []string {
 	bounded := math.NaN()
-	if ended(o) {
+	if o.Ran() {
 		bounded = o.BoundedSlowdown()
 	}
 	return []string{o.Job.Label(), cell(o.Job.Submit), cell(o.Start), cell(o.End), strconv.Itoa(o.Job.Procs), stateNames[o.State], cell(o.Wait()),
@@ -63,7 +63,5 @@ func jobCells(o *queue.Outcome) []string {
 
 var stateNames = map[queue.State]string{queue.Waiting: "waiting", queue.Running: "running", queue.Completed: "completed",
 	queue.Killed: "killed", queue.Rejected: "rejected"}
-
-func ended(o *queue.Outcome) bool { return o.State == queue.Completed || o.State == queue.Killed }
 
 func cell(v float64) string { return page.CSVCell(v, -1) }

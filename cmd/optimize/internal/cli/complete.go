@@ -12,11 +12,11 @@ import (
 // Completions returns the values that may be completed, each optionally followed by a tab and a description.
 type Completions func() []string
 
-// Complete makes the shell complete values of flags and arguments of a command and all of its subcommands. What they are
+// complete makes the shell complete values of flags and arguments of a command and all of its subcommands. What they are
 // follows from the help: a list of words such as "text|json", or a metavariable, of which sources has the values by
 // name, such as RUN. A metavariable for files or directories completes those, any other one nothing. Flags that have a
 // completion already keep it.
-func Complete(cmd *cobra.Command, sources map[string]Completions) {
+func complete(cmd *cobra.Command, sources map[string]Completions) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if _, ok := cmd.GetFlagCompletionFunc(f.Name); ok || f.Value.Type() == "bool" {
 			return
@@ -36,7 +36,7 @@ func Complete(cmd *cobra.Command, sources map[string]Completions) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		Complete(sub, sources)
+		complete(sub, sources)
 	}
 }
 

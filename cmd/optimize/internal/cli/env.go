@@ -1,11 +1,11 @@
-// Package cli contains what the commands of optimize share: the process environment and the common flags, settings from
-// flags, environment variables and files, rules for combining flags, output, progress, exit codes, and what is written
-// from the definition of the commands: help texts that fit the terminal, manual pages, and completions of values for
-// shells. It contains no command.
+// Package cli contains the root command, the commands of the program itself (settings, manual pages, topics), and what all
+// commands share: the process environment and the common flags, settings from flags, environment variables and files,
+// rules for combining flags, output, progress, exit codes, and what is written from the definition of the commands: help
+// texts that fit the terminal, and completions of values for shells.
 //
-// A command states its group by cobra's GroupID, one of [CommandGroups], and the groups of its flags by [GroupFlags]. Its
-// texts are written in paragraphs that are wrapped here: consecutive lines are one paragraph unless they are indented or
-// end with a backslash. The option struct of a command embeds Options:
+// A command states its group ([Train], [Runs], …) by cobra's GroupID. Its texts are written in paragraphs that are wrapped
+// here: consecutive lines are one paragraph unless they are indented or end with a backslash. The option struct of a command
+// embeds Options:
 //
 //	type reportOptions struct {
 //		cli.Options

@@ -48,9 +48,6 @@ func Infeasiblef(format string, args ...any) error {
 	return ExitError{run.CodeInfeasible, fmt.Errorf(format, args...)}
 }
 
-// Exitf returns an error with the exit code and the message of another process.
-func Exitf(code int, message string) error { return ExitError{run.Code(code), errors.New(message)} }
-
 // ExitCode returns the exit code of a command that returned err.
 func ExitCode(err error) run.Code {
 	var usage usageError

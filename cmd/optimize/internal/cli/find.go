@@ -16,8 +16,8 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// IsLog reports whether a name has the extension of a training log, which distinguishes a log from a script.
-func IsLog(name string) bool {
+// isLog reports whether a name has the extension of a training log, which distinguishes a log from a script.
+func isLog(name string) bool {
 	return slices.Contains([]string{".csv", ".json", ".jsonl", ".log", ".tsv", ".txt"}, strings.ToLower(filepath.Ext(name)))
 }
 
@@ -50,7 +50,7 @@ func (e *Env) EqualsHint(cmd *cobra.Command, word string) string {
 // a missing log, the error reports that.
 func (e *Env) FindRun(ref string) (dir string, err error) {
 	dir, err = journal.Find(e.State(), ref)
-	if err != nil && IsLog(ref) {
+	if err != nil && isLog(ref) {
 		err = fmt.Errorf("read training log %s: no such file", ref)
 	}
 	return dir, err

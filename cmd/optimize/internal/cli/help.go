@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandGroups of commands in the root help.
+// commandGroups of commands in the root help.
 const (
 	Train   = "train"
 	Runs    = "runs"
@@ -23,8 +23,8 @@ const (
 	Setup   = "setup"
 )
 
-// CommandGroups lists the groups of commands in the order of the root help. A command without a group follows them.
-var CommandGroups = []*cobra.Group{
+// commandGroups lists the groups of commands in the order of the root help. A command without a group follows them.
+var commandGroups = []*cobra.Group{
 	{ID: Train, Title: "Train:"},
 	{ID: Runs, Title: "Follow and manage runs:"},
 	{ID: Plan, Title: "Learn from runs, plan the next ones:"},
@@ -40,9 +40,9 @@ const (
 	maxWidth   = 120
 )
 
-// InstallHelp makes a root command and all of its subcommands write their help by this package, fitted to the width of the
+// installHelp makes a root command and all of its subcommands write their help by this package, fitted to the width of the
 // terminal; columns returns 0 if there is no terminal.
-func InstallHelp(root *cobra.Command, columns func() int) {
+func installHelp(root *cobra.Command, columns func() int) {
 	width := func() int {
 		if w := columns(); w > 0 {
 			return min(max(w-1, minWidth), maxWidth)
@@ -159,9 +159,9 @@ func commandSections(cmd *cobra.Command) []section {
 // groupKey is the annotation of a flag that contains its group.
 const groupKey = "optimize_group"
 
-// GroupFlags puts flags under a heading of the help; the headings have the order of the definitions of their first flags.
+// groupFlags puts flags under a heading of the help; the headings have the order of the definitions of their first flags.
 // Flags without a heading come first, alphabetically.
-func GroupFlags(fs *pflag.FlagSet, title string, names ...string) {
+func groupFlags(fs *pflag.FlagSet, title string, names ...string) {
 	for _, name := range names {
 		if err := fs.SetAnnotation(name, groupKey, []string{title}); err != nil {
 			panic(fmt.Sprintf("group flags of %q: %v", title, err))

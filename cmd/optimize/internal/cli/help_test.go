@@ -15,7 +15,7 @@ import (
 // sample returns a root command with a subcommand.
 func sample() *cobra.Command {
 	root := &cobra.Command{Use: "tool", Short: "a tool", Long: "A tool.", RunE: func(*cobra.Command, []string) error { return nil }}
-	root.AddGroup(CommandGroups...)
+	root.AddGroup(commandGroups...)
 	root.PersistentFlags().Bool("json", false, "print JSON")
 	sub := &cobra.Command{Use: "run [RUN]", GroupID: Runs, Short: "run it", Long: `Run it with words that go beyond the width of the
 terminal, here and there.
@@ -37,7 +37,7 @@ terminal, here and there.
 	sub.Flags().String("file", "", "read `FILE`")
 	sub.Flags().Int("count-of-all-things", 0, "things, `N`")
 	sub.Flags().Float64("alpha", 0.5, "weight")
-	GroupFlags(sub.Flags(), "Input", "file", "count-of-all-things")
+	groupFlags(sub.Flags(), "Input", "file", "count-of-all-things")
 	root.AddCommand(sub)
 	return root
 }
@@ -85,7 +85,7 @@ func TestRootLists(t *testing.T) {
 // TestComplete checks the completed values of lists, metavariables and arguments.
 func TestComplete(t *testing.T) {
 	root := sample()
-	Complete(root, map[string]Completions{"RUN": func() []string { return []string{"latest", "2026"} }})
+	complete(root, map[string]Completions{"RUN": func() []string { return []string{"latest", "2026"} }})
 	ask := func(args ...string) string {
 		var out strings.Builder
 		root.SetOut(&out)
@@ -112,7 +112,7 @@ func TestComplete(t *testing.T) {
 
 // TestPages checks that man accepts the pages without a warning, and that they contain the text.
 func TestPages(t *testing.T) {
-	pages := ManPages(sample(), "2026-07-20", "1.2")
+	pages := manPages(sample(), "2026-07-20", "1.2")
 	if len(pages) != 2 || !strings.Contains(pages["tool-run.1"], ".TH \"TOOL-RUN\" 1 \"2026-07-20\"") {
 		t.Fatalf("%q", pages)
 	}

@@ -3,15 +3,45 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"trainopt/internal/regular"
 )
 
-// ManPages returns the manual pages of a command and all of its subcommands, by the name of their files, in the format of
+// ManCommand returns the command that writes the manual pages, with the version and the date (RFC 3339) of the build in
+// their footers.
+func ManCommand(e *Env, version, date string) *cobra.Command {
+	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages of all commands to DIR/man1", GroupID: Setup, Args: cobra.ExactArgs(1),
+		Example: `  optimize man ~/.local/share/man    # then: man optimize-train`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			day, _, _ := strings.Cut(date, "T")
+			pages := manPages(cmd.Root(), day, version)
+			dir := filepath.Join(e.Path(args[0]), "man1")
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return fmt.Errorf("write manual pages: %w", err)
+			}
+			for _, name := range slices.Sorted(maps.Keys(pages)) {
+				err := regular.WriteFile(filepath.Join(dir, name), 0o644, []byte(pages[name]))
+				if err != nil {
+					return fmt.Errorf("write manual page %s: %w", name, regular.Reason(err))
+				}
+			}
+			if e.JSON {
+				return e.PrintJSON(map[string]any{"schema": 1, "dir": dir, "pages": len(pages)})
+			}
+			return e.Print(fmt.Sprintf("wrote %d manual pages to %s\n", len(pages), dir))
+		}}
+}
+
+// manPages returns the manual pages of a command and all of its subcommands, by the name of their files, in the format of
 // man(7). The date, such as 2026-07-20, and the version appear in their footers.
-func ManPages(cmd *cobra.Command, date, version string) map[string]string {
+func manPages(cmd *cobra.Command, date, version string) map[string]string {
 	pages := map[string]string{}
 	addPages(pages, cmd, date, version)
 	return pages
@@ -91,6 +121,3 @@ func escape(text string) string {
 	}
 	return text
 }
-
-// PageDir returns the folder of the pages below a directory of manual pages such as /usr/share/man.
-func PageDir(dir string) string { return filepath.Join(dir, "man1") }

@@ -90,16 +90,15 @@ func WantOne(flag, value string, known ...string) error {
 type Format struct {
 	Name  string // default: text
 	File  string // "": standard output
-	flag  string // of the file
 	known []string
 }
 
-// Add registers --format and a flag for the file, from whose name the format is derived by default.
-func (f *Format) Add(fs *pflag.FlagSet, file string, known []string) {
-	f.known, f.flag = known, file
+// Add registers --format and --output, from whose name the format is derived by default.
+func (f *Format) Add(fs *pflag.FlagSet, known []string) {
+	f.known = known
 	f.Name = cmp.Or(f.Name, "text")
 	fs.StringVar(&f.Name, "format", f.Name, strings.Join(known, "|")+" (default: by the name of the file, else "+f.Name+")")
-	fs.StringVarP(&f.File, file, "o", "", "write to `FILE` instead of standard output")
+	fs.StringVarP(&f.File, "output", "o", "", "write to `FILE` instead of standard output")
 }
 
 // checkOutputs returns an error for each FILE that cannot be written, of the flag output and of those such as --jobs-out.
@@ -138,7 +137,7 @@ func (f *Format) Resolve(o Options) error {
 	case slices.Contains(f.known, extension):
 		f.Name = extension
 	case unknown:
-		return Usagef("--%s %s: no format for this name, want one of %s, or --format", f.flag, f.File, strings.Join(f.known, ", "))
+		return Usagef("--output %s: no format for this name, want one of %s, or --format", f.File, strings.Join(f.known, ", "))
 	}
 	if !slices.Contains(f.known, f.Name) {
 		return Usagef("--format %q: unknown, want one of %s", f.Name, strings.Join(f.known, ", "))

@@ -22,8 +22,8 @@ var sampleConfig string
 // projectNames lists the names of a project file in search order.
 var projectNames = []string{"optimize.yaml", "optimize.yml", "optimize.toml", "optimize.json"}
 
-// ConfigCommand returns the command that prints a configuration file.
-func ConfigCommand(e *Env) *cobra.Command {
+// configCommand returns the command that prints a configuration file.
+func configCommand(e *Env) *cobra.Command {
 	return &cobra.Command{Use: "config", GroupID: Setup, Short: "Print a documented configuration file", Args: cobra.NoArgs,
 		Example: `  optimize config > settings.yaml    # edit it, then: optimize --config settings.yaml --train train.py`,
 		RunE: func(*cobra.Command, []string) error {
@@ -34,8 +34,8 @@ func ConfigCommand(e *Env) *cobra.Command {
 		}}
 }
 
-// InitCommand returns the command that writes a project file.
-func InitCommand(e *Env) *cobra.Command {
+// initCommand returns the command that writes a project file.
+func initCommand(e *Env) *cobra.Command {
 	return &cobra.Command{Use: "init", GroupID: Setup, Short: "Write a commented project file optimize.yaml", Args: cobra.NoArgs,
 		Long: `Write a commented project file optimize.yaml into the working directory.
 

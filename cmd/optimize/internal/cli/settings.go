@@ -130,8 +130,8 @@ func hdeeprm(table map[string]string) map[string]string {
 	return table
 }
 
-// AcceptFormer makes a command that is attached to the root accept former names of its flags.
-func AcceptFormer(cmd *cobra.Command) {
+// acceptFormer makes a command that is attached to the root accept former names of its flags.
+func acceptFormer(cmd *cobra.Command) {
 	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 	former, ok := olderOf[path]
 	if !ok && cmd.Flags().HasFlags() { // as Options did; a command without flags has those of every command
@@ -192,7 +192,7 @@ func AddSettings(fs *pflag.FlagSet, only map[string]string) {
 			fs.Var(&typed{text: s.value, kind: cmp.Or(kind, "string")}, s.flag, text)
 		}
 		if section, _, _ := strings.Cut(s.key, "."); only == nil {
-			GroupFlags(fs, sections[section], s.flag)
+			groupFlags(fs, sections[section], s.flag)
 		}
 	}
 	if f := fs.Lookup("resumable"); f != nil {
@@ -230,8 +230,8 @@ func (s setting) variable() string {
 	return "OPTIMIZE_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 
-// Variables lists the environment variables of all settings with their meaning, an indented line each.
-func Variables() string {
+// variables lists the environment variables of all settings with their meaning, an indented line each.
+func variables() string {
 	var b strings.Builder
 	for _, s := range settings {
 		fmt.Fprintf(&b, "  %s: %s\n", s.variable(), strings.ReplaceAll(s.help, "`", ""))
@@ -239,8 +239,8 @@ func Variables() string {
 	return b.String()
 }
 
-// SettingFlags returns the names of the flags of all settings.
-func SettingFlags() []string {
+// settingFlags returns the names of the flags of all settings.
+func settingFlags() []string {
 	var out []string
 	for _, s := range settings {
 		if s.flag != "" {

@@ -102,7 +102,7 @@ Exit code 6: no machine meets the deadline and the budget with 95 % probability.
 	fs.IntVar(&o.top, "top", 5, "number of cheapest offers to show")
 	fs.StringVar(&o.export, "export", "", "write a file that starts the job on the selected machine: "+strings.Join(predict.Exports(), "|"))
 	fs.StringVar(&o.image, "image", "", "container image of the command, `NAME` (with --export k8s-job)")
-	o.format.Add(fs, "output", strings.Split(predict.FormatNames(), ", "))
+	o.format.Add(fs, predict.Formats())
 	cli.AddSettings(fs, predictSettings)
 	return cmd
 }

@@ -69,7 +69,7 @@ that was written by
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, "output", strings.Split(analysis.FormatNames(), ", "))
+	o.format.Add(o.Flags, analysis.Formats())
 	cli.AddSettings(o.Flags, analyzeSettings)
 	const missing = "for logs that do not record it: "
 	o.assumedValues.add(o.Flags, missing)
@@ -99,7 +99,7 @@ func (o *analyzeOptions) run(args []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	read, err := o.logOptions("log-format", vals.Text("monitor.log_format"), vals)
+	read, err := o.logOptions(vals.Text("monitor.log_format"), vals)
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ median_error, within_10_percent}, move_costs{…}, pairs[jobs, names, device, gp
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, "output", strings.Split(replay.Formats(), ", "))
+	o.format.Add(o.Flags, replay.Formats())
 	o.Flags.StringSliceVar(&o.policies, "policies", nil, "`NAMES` of the policies to compare with (default: all; those that co-locate jobs if pairs were measured)")
 	o.Flags.IntVar(&o.draws, "draws", 20, "simulations of each policy, `N`, with rates and move costs drawn from their spread")
 	o.Flags.Int64Var(&o.seed, "seed", 0, "seed of the draws")

@@ -47,7 +47,7 @@ Columns of the table:
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
-	o.format.Add(fs, "output", append(history.ExportFormats(), slices.Sorted(maps.Keys(trackers))...))
+	o.format.Add(fs, append(history.ExportFormats(), slices.Sorted(maps.Keys(trackers))...))
 	fs.StringVar(&o.to, "to", "", "with mlflow, tensorboard: the `DIR` of the store, or the http address of the server of MLflow (default: mlruns, tensorboard)")
 	fs.StringVar(&o.name, "experiment", "optimize", "with mlflow: `NAME` of the experiment")
 	fs.StringSliceVar(&o.kinds, "kind", nil, "only run|probe|log, separated by commas")

@@ -79,11 +79,11 @@ func (f *assumedValues) entry() (history.Entry, error) {
 	return out, errors.Join(errs...)
 }
 
-// logOptions returns the options for reading logs; flag is the name of the flag for their format.
-func (f *assumedValues) logOptions(flag, format string, v *cli.Values) (history.LogOptions, error) {
+// logOptions returns the options for reading logs.
+func (f *assumedValues) logOptions(format string, v *cli.Values) (history.LogOptions, error) {
 	assume, err := f.entry()
 	if format != "" && !slices.Contains(trainlog.Formats(), format) {
-		err = errors.Join(err, fmt.Errorf("--%s %q: unknown, want one of %s", flag, format, strings.Join(trainlog.Formats(), ", ")))
+		err = errors.Join(err, fmt.Errorf("--log-format %q: unknown, want one of %s", format, strings.Join(trainlog.Formats(), ", ")))
 	}
 	return history.LogOptions{Format: format, Aliases: v.Table("monitor.columns"), Assume: assume}, err
 }
@@ -138,7 +138,7 @@ func (o *importOptions) run(paths []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	options, err := o.logOptions("log-format", o.format, vals)
+	options, err := o.logOptions(o.format, vals)
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -50,7 +50,7 @@ logs is one measured point.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, "output", strings.Split(analysis.FrontFormatNames(), ", "))
+	o.format.Add(o.Flags, analysis.FrontFormats())
 	o.Flags.BoolVar(&o.model, "from-model", false, "predict the whole job again with the performance model of the run")
 	cli.AddSettings(o.Flags, paretoSettings)
 	o.Flags.Lookup("prefer").DefValue = "that of the run, else balanced"

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ func reportCommand(e *cli.Env) *cobra.Command {
 		},
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, "output", strings.Split(report.FormatNames(), ", "))
+	o.format.Add(o.Flags, report.Formats())
 	o.Flags.BoolVar(&o.calibration, "calibration", false, "coverage of the predictions of all runs, by model family")
 	return cmd
 }

@@ -39,7 +39,7 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		offers, err := eng.Offers(ctx)
 		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType, PerJob: wish.Nodes} // enough for jobs that exist already
 		if err == nil {
-			offer, err = remote.Choose(offers, wish, gpus)
+			offer, err = wish.Choose(offers, gpus)
 		}
 		if c, ok := eng.(interface {
 			CheckOptions(context.Context, []string) error
@@ -89,8 +89,8 @@ func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 		offer.GPUs = 0
 	}
 	l := &remote.Launcher{Engine: eng, Self: []string{e.Self[0], NodeArg}, Inherited: e.Environ, Extra: cfg.EngineArgs,
-		Place:   func(a resources.Allocation) engine.Place { return remote.PlaceOn(offer, a) },
-		Longest: func(p engine.Place) time.Duration { return remote.LongestAt(offers, p) }}
+		Place:   func(a resources.Allocation) engine.Place { return offer.Place(a) },
+		Longest: func(p engine.Place) time.Duration { return p.Longest(offers) }}
 	if n, ok := eng.(interface {
 		Notice(context.Context) time.Duration
 	}); ok {
@@ -101,7 +101,7 @@ func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 	}); ok {
 		l.Limit = n.Limit(cfg.EngineArgs)
 	}
-	site := run.Site{Launcher: l, Place: place, Idle: offer.Idle, Engine: eng, Host: remote.Host(offer), Capacity: func(ctx context.Context, args []string) (bool, error) {
+	site := run.Site{Launcher: l, Place: place, Idle: offer.Idle, Engine: eng, Host: offer.Host(), Capacity: func(ctx context.Context, args []string) (bool, error) {
 		offers, err := eng.Offers(ctx)
 		wish := remote.ReadWish(args)
 		wish.Nodes = cfg.Nodes
@@ -116,7 +116,7 @@ func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 		}
 	}
 	if cfg.BillingHour > 0 {
-		rates, err := remote.Rates(offer, cfg.BillingHour)
+		rates, err := offer.Rates(cfg.BillingHour)
 		if err != nil {
 			return run.Site{}, err
 		}

@@ -201,11 +201,12 @@ func elapsed(d time.Duration) string {
 	return seconds(math.Round(d.Seconds()))
 }
 
-func show(v float64, format, none string) string {
+// utilization formats a percentage.
+func utilization(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return none
+		return "measuring"
 	}
-	return fmt.Sprintf(format, v)
+	return fmt.Sprintf("%.0f %%", v)
 }
 
 // totalHint names the flags that set the total of a job that does not report it.
@@ -296,14 +297,14 @@ func costPart(s run.Status) string {
 // usePart formats the utilization and memory of the job: those of its CPUs and, with the memory in use on the fullest
 // one, those of its GPUs.
 func usePart(s run.Status) string {
-	text := "CPU " + show(s.CPUUtil, "%.0f %%", "measuring")
+	text := "CPU " + utilization(s.CPUUtil)
 	if !math.IsNaN(s.MemoryGiB) {
 		text += ", " + page.GiB(s.MemoryGiB)
 	}
 	if s.Allocation.GPUs == 0 {
 		return text
 	}
-	text += ", GPU " + show(s.GPUUtil, "%.0f %%", "measuring")
+	text += ", GPU " + utilization(s.GPUUtil)
 	fullest := run.DeviceUse{MemoryGiB: math.NaN()}
 	for _, d := range s.Devices {
 		if !(d.MemoryGiB <= fullest.MemoryGiB) && !math.IsNaN(d.MemoryGiB) {

@@ -38,7 +38,7 @@ func (c *comparison) add(fs *pflag.FlagSet, policies []string) {
 	fs.StringSliceVar(&c.policies, "policies", policies, "policies to compare, `A,B,…`")
 	fs.StringSliceVar(&c.against, "against", nil, "policies with which all others are compared in pairs (default: the first)")
 	fs.StringVar(&c.seeds, "seeds", "0:9", "seeds, `A:B` (both included) or a list")
-	c.format.Add(fs, "output", experiment.Formats())
+	c.format.Add(fs, experiment.Formats())
 	fs.StringVar(&c.jobsOut, "jobs-out", "", "write each job to `FILE` as CSV")
 	c.site.add(fs)
 }

@@ -129,15 +129,16 @@ func (o *compareQueueOptions) compareSchedules() error {
 		}
 		return o.PrintJSON(map[string]any{"schema": 1, "files": o.metrics, "metrics": out})
 	}
-	fmt.Fprintf(o.Stdout, "%-22s %18s %18s %9s\n", "", shorten(filepath.Base(o.metrics[0]), 18), shorten(filepath.Base(o.metrics[1]), 18), "B by A")
+	fmt.Fprintf(o.Stdout, "%-22s %18s %18s %9s\n", "", shorten(filepath.Base(o.metrics[0])), shorten(filepath.Base(o.metrics[1])), "B by A")
 	for _, m := range all {
 		fmt.Fprintf(o.Stdout, "%-22s %18.3f %18.3f %9.3f\n", m.Name, m.A, m.B, m.B/m.A)
 	}
 	return nil
 }
 
-// shorten truncates a name to limit characters by removing its beginning.
-func shorten(s string, limit int) string {
+// shorten truncates a name to the width of a column by removing its beginning.
+func shorten(s string) string {
+	const limit = 18
 	if r := []rune(s); len(r) > limit {
 		return "…" + string(r[len(r)-limit+1:])
 	}

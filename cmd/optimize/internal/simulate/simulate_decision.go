@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/cluster"
 )
 
@@ -45,7 +46,7 @@ max_loss}, next, peak_gib.`,
 	fs.IntVar(&o.Kinds, "kind-count", 200, "number of kinds of jobs; 0: all jobs are different")
 	fs.IntVar(&o.Changes, "changes", 100, "number of jobs that end, and that arrive, before the next decision")
 	fs.Uint64Var(&o.Seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", cluster.Formats())
+	o.format.Add(fs, cluster.Formats())
 	return cmd
 }
 
@@ -68,7 +69,7 @@ func (o *simulateDecisionOptions) run() error {
 		return err
 	}
 	if peak := usage().Maxrss; peak > 0 {
-		r.PeakGiB = cluster.Number(float64(peak) / (1 << 20))
+		r.PeakGiB = page.Exact(float64(peak) / (1 << 20))
 	}
 	return o.Write(o.format.File, "decision", func(w io.Writer) error { return r.Write(w, o.format.Name) })
 }

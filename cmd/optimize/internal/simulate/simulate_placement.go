@@ -73,7 +73,7 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
 	fs.StringVar(&o.arrivals, "arrivals", "", "CSV `FILE` of arriving and departing containers: app, +1 or −1")
 	fs.IntVar(&o.migrate, "migrate", 0, "with --arrivals: maximum number `N` of migrations after each line")
 	fs.Float64Var(&o.moveCost, "move-cost", 0.1, "with --migrate: minimum gain of a migration")
-	o.format.Add(fs, "output", metis.Formats())
+	o.format.Add(fs, metis.Formats())
 	fs.StringVar(&o.nodesOut, "nodes-out", "", "write the containers of each node to `FILE` as CSV")
 	return cmd
 }
@@ -200,7 +200,7 @@ func (o *simulatePlacementOptions) config() (*metis.Report, metis.Options, error
 
 // result returns the part of a run that the setup determines.
 func (o *simulatePlacementOptions) result(s *metis.Setup) *metis.Report {
-	return &metis.Report{Objective: s.Options.Objective, Limits: s.Options.Limits, Predictor: s.Predictor, Notes: s.Notes}
+	return &metis.Report{Objective: s.Options.Objective, Predictor: s.Predictor, Notes: s.Notes}
 }
 
 func describeBatch(from string, apps []string, p *place.Problem) string {

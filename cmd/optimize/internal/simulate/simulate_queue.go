@@ -90,7 +90,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
 	fs.StringVar(&o.jobstat, "jobstat", "", "print one statistic of the jobs, `FIELD:STAT`, such as size:p99")
 	fs.BoolVar(&o.list, "list-policies", false, "list orders, pairs, backfillings and placements with their sources")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", sweep.Formats())
+	o.format.Add(fs, sweep.Formats())
 	fs.StringVar(&o.jobsOut, "jobs-out", "", "write the jobs to `FILE` as CSV")
 	fs.StringVar(&o.batsim, "batsim-out", "", "write PREFIX_jobs.csv and PREFIX_schedule.csv as Batsim does, `PREFIX`")
 	return cmd

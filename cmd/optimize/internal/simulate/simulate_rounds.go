@@ -71,7 +71,7 @@ printed.`,
 	fs.Float64Var(&o.rate, "arrival-rate", 0, "arrivals per hour, until the jobs of --window have ended")
 	fs.IntVar(&o.static, "static", 0, "number of jobs, all present at the start")
 	fs.Int64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", cluster.RunFormats())
+	o.format.Add(fs, cluster.RunFormats())
 	fs.StringVar(&o.jobsOut, "jobs-out", "", "write the jobs to `FILE` as CSV")
 	return cmd
 }

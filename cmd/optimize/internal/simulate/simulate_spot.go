@@ -253,7 +253,7 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	fs.StringVar(&o.policy, "policy", "", "policy, see --list-policies (default: adaptive if the trace has a day or more before --start, else uniform)")
 	fs.BoolVar(&o.list, "list-policies", false, "list the policies with their required information")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", spot.Formats())
+	o.format.Add(fs, spot.Formats())
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
 	"trainopt/simulator/experiment"
 )
 
@@ -86,7 +87,7 @@ func (s *siteFlags) open(e *cli.Env) (site experiment.Site, done func(err error)
 // outcome is the outcome of a command that is computed as one cell.
 type outcome struct {
 	Stdout, Message string
-	Code            int
+	Code            run.Code
 }
 
 // whole runs a command as one task of the site, with its output and exit code; without a site it runs here. An
@@ -112,7 +113,7 @@ func (s *siteFlags) whole(e *cli.Env, name string, run func() error) error {
 		e.Stdout = out
 		err := run()
 		e.Stdout = stdout
-		o := outcome{Stdout: out.String(), Code: int(cli.ExitCode(err))}
+		o := outcome{Stdout: out.String(), Code: cli.ExitCode(err)}
 		if err != nil {
 			o.Message = err.Error()
 		}
@@ -128,7 +129,7 @@ func (s *siteFlags) whole(e *cli.Env, name string, run func() error) error {
 	case err != nil:
 		return err
 	case o.Code != 0:
-		return errors.Join(e.Print(o.Stdout), cli.Exitf(o.Code, o.Message))
+		return errors.Join(e.Print(o.Stdout), cli.ExitError{Code: o.Code, Err: errors.New(o.Message)})
 	}
 	return e.Print(o.Stdout)
 }

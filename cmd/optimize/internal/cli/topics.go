@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,10 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cost"
-	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
 )
 
@@ -22,7 +18,7 @@ the prefix OPTIMIZE_ is an error.
 
   OPTIMIZE_CONFIG: configuration file, as --config
   OPTIMIZE_STATE_DIR: state directory, as --state-dir
-` + cli.Variables() + `
+` + variables() + `
 Further:
 
   NO_COLOR: no colours (--color always overrides it)
@@ -57,52 +53,4 @@ func exitCodes() string {
 		fmt.Fprintf(&b, "  %d: %s\n", c.code, c.text)
 	}
 	return b.String()
-}
-
-// completions returns the values that a shell completes, by metavariable.
-func completions(e *cli.Env) map[string]cli.Completions {
-	offers := func(name func(cost.Offer) string) cli.Completions {
-		return func() []string {
-			catalogue, err := cost.OpenCatalogue(e.PriceDirs()...)
-			if err != nil && catalogue == nil {
-				return nil
-			}
-			var out []string
-			seen := map[string]bool{}
-			for _, o := range catalogue.Offers {
-				if n := name(o); !seen[n] {
-					seen[n] = true
-					out = append(out, n)
-				}
-			}
-			return out
-		}
-	}
-	cloud := offers(func(o cost.Offer) string { return o.Cloud })
-	return map[string]cli.Completions{
-		"RUN": func() []string {
-			entries, _ := journal.List(e.State())
-			out := []string{"latest\tthe newest run"}
-			for _, en := range entries {
-				text := en.ID
-				if en.Record != nil {
-					text += fmt.Sprintf("\t%s, %s", en.Record.State, cli.OneLine(strings.Join(en.Record.Command, " ")))
-				}
-				out = append(out, text)
-			}
-			return out
-		},
-		"JOB": func() []string {
-			jobs, _, _ := cluster.Jobs(e.State())
-			var out []string
-			for _, j := range jobs {
-				if !j.State.Ended() {
-					out = append(out, fmt.Sprintf("%d\t%s, %s", j.ID, j.Name, j.State))
-				}
-			}
-			return out
-		},
-		"CLOUD": cloud, "CLOUDS": cloud,
-		"CLOUD:TYPE": offers(func(o cost.Offer) string { return o.Name() }),
-	}
 }
