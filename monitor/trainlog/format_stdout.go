@@ -166,7 +166,7 @@ func (p *progressParser) counts(i int, t *token) bool {
 		return true
 	}
 	switch role := wordRole(p.toks[i-1].word, ""); role {
-	case roleNone, roleThroughput, roleTime:
+	case roleNone, roleThroughput, roleTime, roleMetric:
 		return true
 	case roleEpoch, roleStep, roleEpochs, roleSteps: // "Epochs: 9/20" is assigned by its word, "Epochs: 45%|##| 9/20" is a bar
 		return t.bar && p.toks[i-1].percent
@@ -238,6 +238,8 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		return true
 	case role == roleSteps && word == "batch":
 		f.within = true
+	case role == roleMetric:
+		f.result = f.result || t.labeled && t.decimal
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
 		return p.result(role, word, before, t, f, r)
 	}

@@ -35,6 +35,7 @@ type finder struct {
 	states  stateDirs
 	trials  map[string]*trial
 	refused map[fileID]string // why a file is not the log
+	noted   map[string]bool   // folders and reasons of the files that Notes has named
 	notes   []string          // messages not yet returned by Notes
 
 	notBefore time.Time // if set, only files created after it are candidates
@@ -223,7 +224,10 @@ func openAt(path string, o trainlog.TailOptions, at int64) (*trainlog.Tail, erro
 
 func (f *finder) refuse(c candidate, why string) {
 	f.refused[c.look.id] = why
-	f.notes = append(f.notes, c.path+" is not used as the log: "+why)
+	if at := filepath.Dir(c.path) + ": " + why; !f.noted[at] { // d3rlpy writes a table for each layer
+		f.noted[at] = true
+		f.notes = append(f.notes, c.path+" is not used as the log: "+why)
+	}
 	f.drop(c.path)
 }
 
