@@ -19,6 +19,8 @@ var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
 	"aligned.stdout":             {12, 12, 0, 0}, // "EPOCH   3/12 ---" is no header of a table
 	"cleanrl_dqn.stdout":         {},             // "SPS: 1390" is a rate
 	"cleanrl_ppo.stdout":         {},             // likewise
+	"columns.stdout":             {12, 0, 0, 0},  // "Epoch   12 | train 0.08 | val 0.08"
+	"dictionary.stdout":          {12, 0, 0, 0},  // "{'epoch': 11, 'loss': 0.08}" after one of epoch 0
 	"hf.stderr":                  {0, 0, 30, 30}, // three bars: training, validation, saving
 	"hf.stdout":                  {3, 0, 0, 0},   // after "Namespace(epochs=12, steps=500, lr=0.1)"
 	"hf_notqdm.stdout":           {3, 0, 0, 0},

@@ -231,7 +231,8 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	switch {
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		f.epoch, f.epochs = t.number, t.of
-		f.epochIsComplete = t.decimal || line.open // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
+		zero := !t.decimal && !f.held && (t.number == 0 || p.zero != nil && *p.zero) // "{'loss': 0.5, 'epoch': 0}" is the first epoch
+		f.epochIsComplete = t.decimal || line.open && !zero                          // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step):
 		f.step, f.steps = t.number, t.of
@@ -239,7 +240,7 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	case role == roleSteps && word == "batch":
 		f.within = true
 	case role == roleMetric:
-		f.result = f.result || t.labeled && t.decimal
+		f.result = f.result || t.decimal
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
 		return p.result(role, word, before, t, f, r)
 	}

@@ -27,18 +27,17 @@ type trial struct {
 
 // finder searches for the log among the files that the job writes.
 type finder struct {
-	options *LogOptions
-	start   time.Time // on the file system's clock
-	past    earlierLogs
-	writers *writers
-	account *accounting
-	states  stateDirs
-	trials  map[string]*trial
-	refused map[fileID]string // why a file is not the log
-	noted   map[string]bool   // folders and reasons of the files that Notes has named
-	notes   []string          // messages not yet returned by Notes
-
-	notBefore time.Time // if set, only files created after it are candidates
+	options   *LogOptions
+	start     time.Time // on the file system's clock
+	past      earlierLogs
+	writers   *writers
+	account   *accounting
+	states    stateDirs
+	trials    map[string]*trial
+	refused   map[fileID]string // why a file is not the log
+	noted     map[string]bool   // folders and reasons of the files that Notes has named
+	notes     []string          // messages not yet returned by Notes
+	notBefore time.Time         // if set, only files created after it are candidates
 }
 
 // look updates the evidence and returns the candidates that may be the log, best first: files with training results,
