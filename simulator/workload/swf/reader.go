@@ -24,7 +24,7 @@ type Reader struct {
 	in     *bufio.Reader
 	line   int
 	header Header
-	begun  bool // a job was read
+	begun  bool  // a job was read
 	err    error // final error
 }
 
