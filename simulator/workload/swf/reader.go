@@ -24,8 +24,7 @@ type Reader struct {
 	in     *bufio.Reader
 	line   int
 	header Header
-	begun  bool // a job was read
-	extra  int
+	begun  bool  // a job was read
 	err    error // final error
 }
 
@@ -65,9 +64,6 @@ func (r *Reader) Header() Header { return r.header }
 
 // Line returns the number of the line last read, from 1.
 func (r *Reader) Line() int { return r.line }
-
-// Extra returns the largest number of columns after the 18th in any line so far; they are ignored.
-func (r *Reader) Extra() int { return r.extra }
 
 // Read sets rec to the next job, skipping blank lines and comments. It returns io.EOF at the end and a *LineError for
 // a line that is not a job, after which reading can continue; any other error, such as a truncated compressed file, is
@@ -145,7 +141,6 @@ func (r *Reader) parse(text []byte, rec *Record) error {
 	if n < fields {
 		return &LineError{r.line, fmt.Sprintf("%d fields, want %d", n, fields)}
 	}
-	r.extra = max(r.extra, n-fields)
 	return nil
 }
 
