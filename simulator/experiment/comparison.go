@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"trainopt/optimizer/report/page"
 )
@@ -13,7 +14,13 @@ import (
 type Number float64
 
 // MarshalJSON encodes unknown numbers as null.
-func (n Number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 6) }
+func (n Number) MarshalJSON() ([]byte, error) {
+	if !n.Known() {
+		return []byte("null"), nil
+	}
+	v, _ := strconv.ParseFloat(strconv.FormatFloat(float64(n), 'g', 6, 64), 64)
+	return json.Marshal(v)
+}
 
 // UnmarshalJSON decodes null as NaN.
 func (n *Number) UnmarshalJSON(data []byte) error {

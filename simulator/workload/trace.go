@@ -128,7 +128,8 @@ type intake struct {
 func (in *intake) row(r *row) error {
 	in.trace.Rows++
 	if r.empty() {
-		return in.drop(r, "empty row")
+		in.drop(r, "empty row")
+		return nil
 	}
 	if r.problem != "" {
 		return in.refuse(r, r.problem)
@@ -178,18 +179,18 @@ func (in *intake) refuse(r *row, problem string) error {
 	if in.layout.strict {
 		return fmt.Errorf("line %d: %s", r.line, problem)
 	}
-	return in.drop(r, problem)
+	in.drop(r, problem)
+	return nil
 }
 
 // drop counts an omitted row by reason.
-func (in *intake) drop(r *row, reason string) error {
+func (in *intake) drop(r *row, reason string) {
 	d := in.reasons[reason]
 	if d == nil {
 		d = &dropped{Reason: reason, Line: r.line}
 		in.reasons[reason] = d
 	}
 	d.Rows++
-	return nil
 }
 
 // mostDropped describes the most frequent reason, for an error about a trace without jobs.

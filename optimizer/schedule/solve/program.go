@@ -39,7 +39,7 @@ type program struct {
 func (p *program) groups() int { return len(p.count) }
 
 // addGroup appends a group without columns; addColumn adds its columns.
-func (p *program) addGroup(count float64) int {
+func (p *program) addGroup(count float64) {
 	if len(p.start) == 0 {
 		p.start = append(p.start, 0)
 	}
@@ -50,7 +50,6 @@ func (p *program) addGroup(count float64) int {
 	p.levelled = append(p.levelled, false)
 	p.floor = append(p.floor, 0)
 	p.floored = append(p.floored, false)
-	return len(p.count) - 1
 }
 
 func (p *program) addColumn(kind int, rate, use, gain float64) {

@@ -54,7 +54,7 @@ class Observer:
 
     def __init__(self):
         self.failures = set()
-        self.frameworks = {}
+        self.frameworks = {}  # names, in order; copies of optimize_hook.py look them up
         self.reset()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.reset)
@@ -112,24 +112,19 @@ class Observer:
                 boot = f.read(36)
         except OSError:
             pass
-        self.write("start", schema=SCHEMA, observer=1, python="%d.%d.%d" % sys.version_info[:3], ppid=os.getppid(),
+        self.write("start", schema=SCHEMA, observer=1, python="%d.%d.%d" % sys.version_info[:3],
                    boot=boot, rank=rank, world=world, cpus=cpus(), frameworks=list(self.frameworks))
 
-    def framework(self, name, root=""):
-        """Record a hooked framework by the name of its package. Helper processes start reporting only when they train."""
+    def framework(self, name):
+        """Record a hooked framework. Helper processes start reporting only when they train."""
         if name in self.frameworks:
             return
-        self.frameworks[name] = root or name
+        self.frameworks[name] = True
         helper = any("multiprocessing" in a or "torch._inductor" in a for a in getattr(sys, "orig_argv", sys.argv)[1:4])
         if self.started:
             self.write("framework", framework=name)
         elif not helper and not multiprocessing_child():
             self.start()
-
-    def versions(self):
-        """Return the versions of the hooked frameworks, available after their import is complete."""
-        roots = ((name, sys.modules.get(root)) for name, root in self.frameworks.items())
-        return {name: str(getattr(root, "__version__", ""))[:40] for name, root in roots}
 
     def failed(self, hook, error):
         """Report the failure of a hook once. The message is included only for exceptions that name code, not data."""
@@ -168,7 +163,7 @@ class Observer:
                 self.requests = Requests(self)
             except OSError as e:
                 self.failed("requests", e)
-        self.write("training", versions=self.versions(), **self.facts(t))
+        self.write("training", **self.facts(t))
         return t
 
     def facts(self, t):
@@ -262,7 +257,7 @@ class Observer:
                    total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
                    samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
-                   reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving), cpu=round(time.process_time(), 3),
+                   reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
                    closing=number(t.closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):

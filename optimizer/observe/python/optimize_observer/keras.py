@@ -17,7 +17,7 @@ def install_callbacks(module):
     lists = module.__dict__.get("CallbackList")
     if lists is None or lists.__module__ != module.__name__:
         return  # Keras 3 imports it from the module in which it is hooked
-    observer.framework("keras", module.__name__.split(".")[0])
+    observer.framework("keras")
     base = lists.__mro__[1] if len(lists.__mro__) > 2 else module.Callback
     callback = make_callback(base)
 

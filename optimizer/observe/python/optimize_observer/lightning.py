@@ -9,7 +9,7 @@ from .core import number, observer, safely, scalar, timed_save, wrap
 
 def install(module):
     package = module.__name__.split(".trainer.")[0]
-    observer.framework(package, package.split(".")[0])
+    observer.framework(package)
     callback = make_callback(importlib.import_module(package + ".callbacks.callback").Callback, package)
 
     def make(original):

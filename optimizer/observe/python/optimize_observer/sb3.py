@@ -9,7 +9,7 @@ from .core import observer, safely, timed_save, wrap
 
 
 def install(module):
-    observer.framework("stable-baselines3", "stable_baselines3")
+    observer.framework("stable-baselines3")
     callbacks = importlib.import_module("stable_baselines3.common.callbacks")
     callback = make_callback(callbacks.BaseCallback)
 

@@ -4,7 +4,7 @@ from .core import observer, safely, wrap
 
 
 def install(module):
-    observer.framework("scikit-learn", "sklearn")
+    observer.framework("scikit-learn")
     for cls in list(vars(module).values()):
         if isinstance(cls, type) and cls.__module__ == module.__name__ and "partial_fit" in cls.__dict__ and hasattr(cls, "predict"):
             safely("sklearn." + cls.__name__, watch, cls)
