@@ -34,6 +34,7 @@ var simulateCommands = map[string]func(*cli.Env) *cobra.Command{
 	"queue":     simulateQueueCommand,
 	"rounds":    simulateRoundsCommand,
 	"spot":      simulateSpotCommand,
+	"training":  compareTrainingCommand, // a job runs alone: the same command
 }
 
 // engineCommand returns a command with one subcommand per engine.
