@@ -187,7 +187,7 @@ func PriceAge(dated string, on time.Time) (days int, stale, known bool) {
 }
 
 // AgeWords describes the age of a price of a date (YYYY-MM-DD) on a day, to follow that date: ", 12 days old", and in
-// addition ": more than 180" after StaleAfter. It returns "" for an unknown or future date, or a day that is zero.
+// addition "(out of date after 180)" after StaleAfter. It returns "" for an unknown or future date, or a day that is zero.
 func AgeWords(dated string, on time.Time) string {
 	days, stale, known := PriceAge(dated, on)
 	if !known {
@@ -195,7 +195,7 @@ func AgeWords(dated string, on time.Time) string {
 	}
 	words := fmt.Sprintf(", %d days old", days)
 	if stale {
-		words += fmt.Sprintf(": more than %.0f", StaleAfter.Hours()/24)
+		words += fmt.Sprintf(" (out of date after %.0f)", StaleAfter.Hours()/24)
 	}
 	return words
 }

@@ -113,7 +113,7 @@ func TestPricesFormats(t *testing.T) {
 	}
 	_, out, _ = w.prices(0, "show", "aws:P4D.24xlarge")
 	for _, part := range []string{"8 × A100 40GB, 40 GiB each", "21.9576 USD/h, 2.7447 per GPU", "of 2026-07-20, 12 days old; AWS on-demand price list", "shares: GPUs 65 % at 1.79, CPUs 16 % at 0.037, memory 19 % at 0.00358 per GiB",
-		"9.83 USD/h", "45 % of on demand", "512 days old: more than 180", "embedded table"} {
+		"9.83 USD/h", "45 % of on demand", "512 days old (out of date after 180)", "embedded table"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("show says no %q:\n%s", part, out)
 		}

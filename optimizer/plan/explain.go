@@ -52,7 +52,14 @@ func (b *evaluation) reason(chosen int) string {
 	goal := map[string]string{
 		"time": "the shortest time", "cost": "the lowest cost", "resource": "the least resources", "balanced": "the best balance of time, cost and resources",
 	}[b.preference.leading()]
-	text := fmt.Sprintf("%s of %d allowed allocations (%d meet the SLA): ", goal, len(b.cs), len(where(b.cs, feasible)))
+	met := "meet the SLA"
+	if len(s.Spec.Agreed()) == 0 {
+		met = "are not slower than the baseline"
+	}
+	text := fmt.Sprintf("%s of %d allowed allocations: ", goal, len(b.cs))
+	if n := len(where(b.cs, feasible)); n < len(b.cs) || met == "meet the SLA" {
+		text = fmt.Sprintf("%s of %d allowed allocations (%d %s): ", goal, len(b.cs), n, met)
+	}
 	switch {
 	case chosen == b.current && s.Current != nil && !s.Resumable && !s.Restartable:
 		text = s.stays() + ", so it stays where it runs: "

@@ -133,6 +133,8 @@ type Audit struct {
 	Compared  int        `json:"compared"` // jobs that ended live and were simulated
 	Running   int        `json:"running"`  // jobs that have not ended live
 	Deadlines int        `json:"deadlines"`
+	// Unfinished counts the deadlines of jobs that ended otherwise than by finishing, which are not among Deadlines: missed.
+	Unfinished int `json:"deadlines_unfinished"`
 
 	Live        summary       `json:"live"`
 	Simulated   summary       `json:"simulated"`
@@ -235,8 +237,11 @@ func (a *auditor) compare() {
 	for _, j := range a.day.Jobs {
 		row := jobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: page.Exact(j.End - j.Arrival), SimulatedJCTS: page.Exact(math.NaN()), Error: page.Exact(math.NaN()),
 			DeadlineS: page.Exact(j.Deadline - j.Arrival), CostUSD: page.Exact(j.CostUSD), Starts: len(j.Lives)}
-		if !j.State.Ended() {
+		switch {
+		case !j.State.Ended():
 			a.Running++
+		case j.Deadline > 0 && !j.ended():
+			a.Unfinished++
 		}
 		live.End[j.ID], live.Cost[j.ID] = j.End, j.CostUSD
 		if !slices.Contains(a.left, j.ID) {

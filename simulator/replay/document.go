@@ -146,6 +146,9 @@ func (a *Audit) fidelity() *page.Table {
 	if a.Deadlines > 0 && a.Running == 0 {
 		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", page.Count(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%.3g of %d", float64(s.DeadlinesKept), a.Deadlines), ""})
 	}
+	if a.Unfinished > 0 {
+		rows = append(rows, []string{"deadlines of jobs that did not finish: missed", page.Count(float64(a.Unfinished)), "", ""})
+	}
 	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)
 }
 

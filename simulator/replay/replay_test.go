@@ -134,6 +134,21 @@ func TestReplayRepeatsLateDecisions(t *testing.T) {
 	}
 }
 
+// TestUnfinishedJobsMissTheirDeadlines: a job that was stopped is not among the deadlines that are compared, and is named.
+func TestUnfinishedJobsMissTheirDeadlines(t *testing.T) {
+	events := drawDay(1, 30).live(t, "srtf")
+	whole := audit(t, events, Options{Policies: []string{"srtf"}, Draws: 2})
+	for i := range events {
+		if events[i].State == cluster.Done && events[i].Job%2 == 0 {
+			events[i].State = cluster.Stopped
+		}
+	}
+	a := audit(t, events, Options{Policies: []string{"srtf"}, Draws: 2})
+	if whole.Unfinished != 0 || a.Unfinished == 0 || a.Deadlines+a.Unfinished != whole.Deadlines {
+		t.Errorf("%d deadlines and %d of unfinished jobs, were %d and %d", a.Deadlines, a.Unfinished, whole.Deadlines, whole.Unfinished)
+	}
+}
+
 // checkReplay audits the day of a policy whose mean completion times are known for all policies.
 func checkReplay(t *testing.T, s *scenario, policy string, truth map[string]float64) {
 	a := audit(t, s.live(t, policy), Options{Policies: sixPolicies, Draws: 4})
