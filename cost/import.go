@@ -29,7 +29,7 @@ type ImportOptions struct {
 
 // Imported is the result of an import.
 type Imported struct {
-	priceList
+	List
 	Changes []Change // one per offer of the list, by name
 	Stale   int      // number of accepted offers with prices older than StaleAfter
 }
@@ -121,8 +121,8 @@ func firstReason(list []Rejected) string {
 }
 
 // take returns the changes that a list makes to the catalogue.
-func (c *Catalogue) take(list priceList, today time.Time) Imported {
-	result := Imported{priceList: list}
+func (c *Catalogue) take(list List, today time.Time) Imported {
+	result := Imported{List: list}
 	have := map[string]Offer{}
 	for _, o := range c.Offers {
 		have[offerKey(o.Cloud, o.Type)] = o

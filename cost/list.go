@@ -31,8 +31,8 @@ type ListOptions struct {
 	Today  time.Time // later dates are rejected; zero: no check
 }
 
-// priceList is the content of a price list.
-type priceList struct {
+// List is the content of a price list.
+type List struct {
 	Layout string
 	Offers []Offer // one per name, by name
 	Rows   int     // rows of the file
@@ -65,19 +65,19 @@ const maxList = 256 << 20
 // against which absurd ones are detected; with nil, prices are not compared. Rows of one type in several zones and
 // regions are merged into one offer: the on-demand price of one region, see ListOptions, and the median spot price
 // over the zones of that region. The error concerns the list as a whole; it wraps errUndated if a date is missing.
-func ReadList(r io.Reader, known *Catalogue, o ListOptions) (priceList, error) {
+func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	if o.Dated != "" {
 		if what := wrongDate(o.Dated, o.Today); what != "" {
-			return priceList{}, errors.New(what)
+			return List{}, errors.New(what)
 		}
 	}
 	text, err := unpacked(r)
 	if err != nil {
-		return priceList{}, err
+		return List{}, err
 	}
 	heading, err := preamble(text)
 	if err != nil {
-		return priceList{}, err
+		return List{}, err
 	}
 	o.Dated = cmp.Or(o.Dated, heading)
 	reader := csv.NewReader(text)
@@ -85,7 +85,7 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (priceList, error) {
 	reader.Comment = '#'
 	header, err := reader.Read()
 	if err != nil {
-		return priceList{}, errors.New("no line with the names of the columns")
+		return List{}, errors.New("no line with the names of the columns")
 	}
 	columns := map[string]int{}
 	for i, name := range header {
@@ -93,9 +93,9 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (priceList, error) {
 	}
 	l := layoutOf(columns)
 	if l == nil {
-		return priceList{}, fmt.Errorf("the columns %s are of no known layout; known are %s", firstFew(header), Layouts())
+		return List{}, fmt.Errorf("the columns %s are of no known layout; known are %s", firstFew(header), Layouts())
 	}
-	t := &table{list: priceList{Layout: l.name}, layout: l, columns: columns, options: o, known: newReference(known)}
+	t := &table{list: List{Layout: l.name}, layout: l, columns: columns, options: o, known: newReference(known)}
 	for {
 		record, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -107,11 +107,11 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (priceList, error) {
 			t.list.Rows++
 			t.reject(broken.StartLine, broken.Err.Error())
 		case err != nil:
-			return priceList{}, err
+			return List{}, err
 		default:
 			line, _ := reader.FieldPos(0)
 			if err := t.take(line, record); err != nil {
-				return priceList{}, err
+				return List{}, err
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (priceList, error) {
 
 // table is the state of reading one list.
 type table struct {
-	list    priceList
+	list    List
 	layout  *layout
 	columns map[string]int
 	options ListOptions

@@ -13,13 +13,13 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// nvmlReader collects GPUSample through the library of the driver. The first Collect loads the library, within the
+// NVML collects GPUSample through the library of the driver. The first Collect loads the library, within the
 // collector's own timeout. If the library is missing or its initialisation fails, no device function is ever called
 // (the dynamic loader would end the process), Collect returns ErrNoData from then on, and Err returns the reason.
 //
 // A number that a device does not report stays NaN. A device that is lost during a run stays in the sample with its
 // UUID and unknown numbers, and Collect returns an error.
-type nvmlReader struct {
+type NVML struct {
 	lib   nvml.Interface
 	uuids []string
 
@@ -31,7 +31,7 @@ type nvmlReader struct {
 	has     map[string]bool // functions that older drivers lack
 }
 
-var _ Collector = (*nvmlReader)(nil)
+var _ Collector = (*NVML)(nil)
 
 // errNoNVML reports that the driver's library is missing or cannot be initialised.
 var errNoNVML = errors.New("no GPU library")
@@ -47,18 +47,18 @@ type gpuDevice struct {
 
 // OpenNVML returns a collector that uses the machine's library and reads the named devices or slices (UUIDs), or all
 // devices if none is named.
-func OpenNVML(uuids ...string) *nvmlReader { return newNVML(nvml.New(), uuids...) }
+func OpenNVML(uuids ...string) *NVML { return newNVML(nvml.New(), uuids...) }
 
 // newNVML is OpenNVML with a given library, for tests.
-func newNVML(lib nvml.Interface, uuids ...string) *nvmlReader {
-	return &nvmlReader{lib: lib, uuids: uuids}
+func newNVML(lib nvml.Interface, uuids ...string) *NVML {
+	return &NVML{lib: lib, uuids: uuids}
 }
 
 // Name returns "nvml".
-func (n *nvmlReader) Name() string { return "nvml" }
+func (n *NVML) Name() string { return "nvml" }
 
 // Err returns the reason why GPUs cannot be read; nil while the library works or has not been loaded yet.
-func (n *nvmlReader) Err() error {
+func (n *NVML) Err() error {
 	if why := n.why.Load(); why != nil {
 		return *why
 	}
@@ -66,13 +66,13 @@ func (n *nvmlReader) Err() error {
 }
 
 // disable records why the library is unusable and returns it.
-func (n *nvmlReader) disable(why error) error {
+func (n *NVML) disable(why error) error {
 	n.why.Store(&why)
 	return why
 }
 
 // Collect reads all devices. It appends a sample for each device even if some of its values cannot be read.
-func (n *nvmlReader) Collect(ctx context.Context, s *Sample) error {
+func (n *NVML) Collect(ctx context.Context, s *Sample) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.Err() != nil {
@@ -133,7 +133,7 @@ const (
 	symMIG     = "nvmlDeviceGetMigMode"
 )
 
-func (n *nvmlReader) lookup() {
+func (n *NVML) lookup() {
 	n.has = map[string]bool{}
 	for _, symbol := range []string{symMemory, symEnergy, symProcess, symMIG} {
 		n.has[symbol] = n.lib.Extensions().LookupSymbol(symbol) == nil
@@ -142,7 +142,7 @@ func (n *nvmlReader) lookup() {
 
 // find lists the devices: the requested ones or all, and slices in place of a partitioned device. A requested UUID
 // also selects the slices of the device with it. Devices that cannot be opened are skipped and reported in the error.
-func (n *nvmlReader) find() error {
+func (n *NVML) find() error {
 	count, ret := n.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
 		return fmt.Errorf("count GPUs: code %d", int(ret))
@@ -186,7 +186,7 @@ func (n *nvmlReader) find() error {
 }
 
 // slices lists the MIG slices of a device; nil if it is not partitioned.
-func (n *nvmlReader) slices(d *gpuDevice) []*gpuDevice {
+func (n *NVML) slices(d *gpuDevice) []*gpuDevice {
 	if !n.has[symMIG] {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (n *nvmlReader) slices(d *gpuDevice) []*gpuDevice {
 }
 
 // Close shuts the library down, unless a call to the driver hangs. The collector cannot be used afterwards.
-func (n *nvmlReader) Close() error {
+func (n *NVML) Close() error {
 	if !n.mu.TryLock() {
 		return errors.New("close the GPU library: a call to the driver hangs")
 	}
@@ -253,7 +253,7 @@ func (a *deviceErrors) ok(what string, ret nvml.Return) bool {
 }
 
 // read queries all values of one device.
-func (n *nvmlReader) read(d *gpuDevice) (GPUSample, error) {
+func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 	nan := math.NaN()
 	g := GPUSample{UUID: d.uuid, MIG: d.slice, Parent: d.parent, UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
 	a := deviceErrors{uuid: d.uuid}
@@ -277,7 +277,7 @@ func (n *nvmlReader) read(d *gpuDevice) (GPUSample, error) {
 }
 
 // memory reads the used memory as nvidia-smi shows it: without the driver's reserve, where the driver reports that.
-func (n *nvmlReader) memory(d *gpuDevice, g *GPUSample, a *deviceErrors) {
+func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	if n.has[symMemory] {
 		if m, ret := d.handle.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
 			g.MemoryGiB, g.TotalGiB = gib(m.Used), gib(m.Total)
@@ -290,7 +290,7 @@ func (n *nvmlReader) memory(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 }
 
 // processes reads the compute processes with their memory and utilization, NaN where not reported.
-func (n *nvmlReader) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
+func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	infos, ret := d.handle.GetComputeRunningProcesses()
 	if !a.ok("processes", ret) {
 		return
@@ -310,7 +310,7 @@ func (n *nvmlReader) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 }
 
 // processUtil returns the mean utilization in % of each process since the last call.
-func (n *nvmlReader) processUtil(d *gpuDevice, a *deviceErrors) map[uint32]float64 {
+func (n *NVML) processUtil(d *gpuDevice, a *deviceErrors) map[uint32]float64 {
 	if d.slice || !n.has[symProcess] {
 		return nil
 	}

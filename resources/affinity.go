@@ -1,8 +1,13 @@
 package resources
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,48 +15,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseCPUs selects n of the allowed CPUs: first those already held, so that a running job keeps its caches, then
-// those with the fewest other pinned processes, then the lowest ids. It returns all of them if there are fewer than
-// n. The result is in ascending order.
-func chooseCPUs(allowed, held []int, load map[int]int, n int) []int {
-	ids := slices.Clone(allowed)
-	slices.SortStableFunc(ids, func(a, b int) int {
-		ha, hb := slices.Contains(held, a), slices.Contains(held, b)
-		switch {
-		case ha && !hb:
-			return -1
-		case hb && !ha:
-			return 1
-		case load[a] != load[b]:
-			return load[a] - load[b]
-		}
-		return a - b
-	})
-	if n < len(ids) {
-		ids = ids[:max(n, 0)]
+// choose selects n CPUs for the job by leastLoaded; if there is a choice, no other job chooses them until release.
+func (e *Enforcer) choose(n int) (ids []int, release func()) {
+	if n >= len(e.s.Allowed) { // no need to read every process
+		return leastLoaded(e.s.Allowed, e.s.CPUIDs, nil, n), func() {}
 	}
+	kind := fmt.Sprintf("cpus-%08x", crc32.ChecksumIEEE([]byte(e.s.Roots.proc()))) // a recorded tree is another machine
+	release = reserve(kind, func(reserved []string) []string {
+		ids = leastLoaded(e.s.Allowed, e.s.CPUIDs, pinnedLoad(e.s.Roots, len(e.s.Allowed), reserved), n)
+		return strings.Split(formatCPUList(ids), ",")
+	})
+	return ids, release
+}
+
+// leastLoaded selects n of the allowed CPUs: first those already held, so that a running job keeps its caches, then those
+// with the least load, then the lowest ids. It returns all if there are fewer. The result is in ascending order.
+func leastLoaded(allowed, held []int, load map[int]int, n int) []int {
+	key := func(id int) int {
+		if slices.Contains(held, id) {
+			return load[id] - math.MaxInt32
+		}
+		return load[id]
+	}
+	ids := slices.Clone(allowed)
+	slices.SortFunc(ids, func(a, b int) int { return cmp.Or(key(a)-key(b), a-b) })
+	ids = ids[:min(max(n, 0), len(ids))]
 	slices.Sort(ids)
 	return ids
 }
 
-// pinnedLoad counts, for each CPU, the processes pinned to fewer CPUs than are allowed here: jobs that share the
-// machine and selected their CPUs in the same way. Kernel threads are excluded, and unreadable entries are skipped.
-func pinnedLoad(r Roots, allowed int) map[int]int {
-	load := map[int]int{}
-	entries, err := os.ReadDir(r.proc())
-	if err != nil {
-		return load
-	}
-	for _, entry := range entries {
-		if _, err := strconv.Atoi(entry.Name()); err != nil {
-			continue
-		}
-		b, err := os.ReadFile(r.proc(entry.Name(), "status"))
+// pinnedLoad counts, for each CPU, the lists of jobs that do not run yet and the processes pinned to fewer CPUs than are
+// allowed here: jobs that selected theirs in the same way. Kernel threads and unreadable entries are skipped.
+func pinnedLoad(r Roots, allowed int, lists []string) map[int]int {
+	processes, _ := filepath.Glob(r.proc("[0-9]*", "status"))
+	for _, path := range processes {
+		b, err := os.ReadFile(path)
 		if err != nil || !strings.Contains(string(b), "\nVmSize:") {
 			continue // ended, or a kernel thread, which has no memory of its own
 		}
 		_, after, _ := strings.Cut(string(b), "\nCpus_allowed_list:")
 		list, _, _ := strings.Cut(after, "\n")
+		lists = append(lists, list)
+	}
+	load := map[int]int{}
+	for _, list := range lists {
 		ids, err := ParseCPUList(list)
 		if err != nil || len(ids) >= allowed {
 			continue
@@ -72,7 +79,7 @@ func setAffinity(r Roots, pids, old, next []int) (refused map[int]error) {
 	for round := 0; round < 5; round++ { // new threads inherit their parent's mask
 		fresh := false
 		for _, pid := range pids {
-			for _, tid := range threads(r, pid) {
+			for _, tid := range threads(r, strconv.Itoa(pid)) {
 				if done[tid] {
 					continue
 				}
@@ -105,12 +112,8 @@ func setThread(tid int, old, next []int) error {
 }
 
 // threads returns the thread ids of a process; nil if it has ended.
-func threads(r Roots, pid int) []int {
-	entries, err := os.ReadDir(r.proc(strconv.Itoa(pid), "task"))
-	if err != nil {
-		return nil // ended
-	}
-	var tids []int
+func threads(r Roots, pid string) (tids []int) {
+	entries, _ := os.ReadDir(r.proc(pid, "task"))
 	for _, e := range entries {
 		if tid, err := strconv.Atoi(e.Name()); err == nil {
 			tids = append(tids, tid)

@@ -58,6 +58,17 @@ func childMain(part string) {
 			}()
 		}
 		time.Sleep(time.Minute)
+	case "choose": // a CPU of the machine of stdin
+		var proc string
+		fmt.Scan(&proc)
+		e, err := NewEnforcer(EnforceOptions{Allocation: Allocation{CPUs: 1}, Roots: Roots{Proc: proc, Cgroup: proc}})
+		if err != nil {
+			fmt.Println("failed:", err)
+			return
+		}
+		fmt.Println(e.s.CPUIDs)
+		time.Sleep(time.Minute)
+		e.Release()
 	case "sleep":
 		time.Sleep(time.Minute)
 	case "tree": // a child and a grandchild that leave the process group

@@ -2,7 +2,7 @@
 // it.
 //
 // It has four parts: the inventory (Discover: the usable CPUs, memory and GPUs, also inside containers and quotas;
-// LoadHost for a described machine), the choices (Allocation, Limits, ActionSpace), the enforcement (enforcer: cgroup
+// LoadHost for a described machine), the choices (Allocation, Limits, ActionSpace), the enforcement (Enforcer: cgroup
 // v2 or v1, CPU affinity, resource limits; Environ: the job's environment) and the checks (GPUCheck, Doctor).
 //
 // It makes no decisions: planners choose allocations. It handles no prices and starts no training.

@@ -3,9 +3,7 @@ package resources
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,15 +56,7 @@ func (r Recipe) Apply() (failed []string) {
 func setOwnAffinity(cpus []int) error {
 	set := cpuSet(cpus)
 	err := unix.SchedSetaffinity(0, &set)
-	tasks, dirErr := os.ReadDir(procRoot + "/self/task")
-	if dirErr != nil {
-		return err
-	}
-	for _, t := range tasks {
-		tid, convErr := strconv.Atoi(t.Name())
-		if convErr != nil {
-			continue
-		}
+	for _, tid := range threads(Roots{}, "self") {
 		if e := unix.SchedSetaffinity(tid, &set); e != nil && !errors.Is(e, unix.ESRCH) {
 			err = errors.Join(err, e)
 		}

@@ -544,7 +544,7 @@ func TestChooseCPUs(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := chooseCPUs(c.allowed, c.held, c.load, c.n); !slices.Equal(got, c.want) {
+			if got := leastLoaded(c.allowed, c.held, c.load, c.n); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -569,8 +569,8 @@ func TestPinnedLoadCountsOtherJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	load := pinnedLoad(r, 6)
-	if len(load) != 2 || load[0] != 1 || load[1] != 2 {
-		t.Errorf("load %v, want CPU 0: 1, CPU 1: 2", load)
+	load := pinnedLoad(r, 6, []string{"1", "4-5", "", "of another version"})
+	if len(load) != 4 || load[0] != 1 || load[1] != 3 || load[4] != 1 || load[5] != 1 {
+		t.Errorf("load %v, want CPU 0: 1, CPU 1: 3, CPUs 4 and 5: 1", load)
 	}
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // newRealEnforcer enforces on this machine and checks at the end that nothing remains.
-func newRealEnforcer(t *testing.T, a Allocation, l Limits) *enforcer {
+func newRealEnforcer(t *testing.T, a Allocation, l Limits) *Enforcer {
 	t.Helper()
 	return newRealEnforcerOn(t, osTree{}, a, l)
 }
 
 // newRealEnforcerOn is newRealEnforcer with restricted access to the cgroups.
-func newRealEnforcerOn(t *testing.T, tree cgroupTree, a Allocation, l Limits) *enforcer {
+func newRealEnforcerOn(t *testing.T, tree cgroupTree, a Allocation, l Limits) *Enforcer {
 	t.Helper()
 	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid()), Allocation: a, Limits: l, tree: tree})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestAffinityIsTheShare(t *testing.T) {
 			if not, err := e.Update(Allocation{CPUs: 2}, []int{c.Process.Pid}); err != nil || len(not) > 0 {
 				t.Fatalf("Update: %v, not applied %q", err, not)
 			}
-			for _, tid := range threads(Roots{}, c.Process.Pid) {
+			for _, tid := range threads(Roots{}, fmt.Sprint(c.Process.Pid)) {
 				var set unix.CPUSet
 				if err := unix.SchedGetaffinity(tid, &set); err != nil {
 					t.Fatal(err)
@@ -147,7 +147,7 @@ func TestUpdateOfARunningJob(t *testing.T) {
 	if not, err := adopted.Update(Allocation{CPUs: 2, Memory: 0.25}, []int{c.Process.Pid}); err != nil || len(not) > 0 {
 		t.Fatalf("Update to 2 CPUs by an other process: %v, not applied %q", err, not)
 	}
-	for _, tid := range threads(Roots{}, c.Process.Pid) {
+	for _, tid := range threads(Roots{}, fmt.Sprint(c.Process.Pid)) {
 		var set unix.CPUSet
 		if err := unix.SchedGetaffinity(tid, &set); err != nil || set.Count() != 2 {
 			t.Errorf("thread %d has CPUs %v after the change back to 2 (%v)", tid, members(set), err)

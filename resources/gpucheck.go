@@ -19,10 +19,8 @@ type problem struct {
 
 // GPUProcess is a process that the driver reports on a device.
 type GPUProcess struct {
-	UUID   string `json:"uuid"` // of the device or slice
-	PID    int    `json:"pid"`
-	Name   string `json:"name,omitempty"`
-	Memory GiB    `json:"memory_gib"`
+	UUID string `json:"uuid"` // of the device or slice
+	PID  int    `json:"pid"`
 }
 
 // GPUCheck is the input of a check of GPUs, gathered by the caller.
@@ -120,7 +118,7 @@ func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 		case mine:
 			add("outside", false, "remove device choices (cuda:N, set_device, CUDA_VISIBLE_DEVICES) from the script", "process %d of the job runs on %s, which it was not given", p.PID, p.UUID)
 		case here:
-			add("shared", false, "wait for it, end it, or choose another device: both are slower and may run out of device memory", "%s is also used by process %d%s, not of this job (%.3g GiB)", p.UUID, p.PID, inBrackets(p.Name), float64(p.Memory))
+			add("shared", false, "wait for it, end it, or choose another device: both are slower and may run out of device memory", "%s is also used by process %d, not of this job", p.UUID, p.PID)
 		}
 	}
 	if !in.Running || in.Processes == nil || len(given) == 0 {
@@ -138,11 +136,4 @@ func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 	case len(idle) > 0:
 		add("partly-unused", false, "make the script data-parallel (one process per device, or torchrun), or give it fewer GPUs", "the job runs on %d of its %d GPUs; idle: %s", len(given)-len(idle), len(given), strings.Join(idle, ", "))
 	}
-}
-
-func inBrackets(s string) string {
-	if s == "" {
-		return ""
-	}
-	return " (" + s + ")"
 }

@@ -8,7 +8,7 @@ import (
 func TestValidateGPUs(t *testing.T) {
 	two := Allocation{GPUs: 2, GPUIDs: []string{"GPU-a", "GPU-b"}, CPUs: 1}
 	on := func(uuid string, pid int) GPUProcess {
-		return GPUProcess{UUID: uuid, PID: pid, Name: "python", Memory: 2}
+		return GPUProcess{UUID: uuid, PID: pid}
 	}
 	cases := map[string]struct {
 		in   GPUCheck

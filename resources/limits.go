@@ -42,6 +42,9 @@ func (l *Limits) Restrict(r Ranges) error {
 			return
 		}
 		restricted, err := ParseRange(text, *into)
+		if err == nil && flag == "batch-size" && restricted.Max < 1 {
+			err = fmt.Errorf("range %q: want at least 1", text)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 			return
@@ -264,18 +267,3 @@ func (l Limits) Clip(a Allocation) Allocation {
 }
 
 func (r Range) clip(n int) int { return max(r.Min, min(r.Max, n)) }
-
-// Pick returns n devices of the host that are not busy, in the order of the host; nil if there are fewer or n is not
-// positive. Slices of one device count as separate devices.
-func (h Host) Pick(n int, busy map[string]bool) []string {
-	var ids []string
-	for _, g := range h.GPUs {
-		if len(ids) < n && !busy[g.UUID] {
-			ids = append(ids, g.UUID)
-		}
-	}
-	if n <= 0 || len(ids) < n {
-		return nil
-	}
-	return ids
-}

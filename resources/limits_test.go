@@ -190,24 +190,6 @@ func TestFault28_ImpossibleAllocations(t *testing.T) {
 	}
 }
 
-func TestPick(t *testing.T) {
-	h := testHost(3)
-	cases := map[string]struct {
-		n    int
-		busy map[string]bool
-		want []string
-	}{
-		"first two":       {n: 2, want: []string{"GPU-a", "GPU-b"}},
-		"around the busy": {n: 2, busy: map[string]bool{"GPU-a": true}, want: []string{"GPU-b", "GPU-c"}},
-		"not enough":      {n: 3, busy: map[string]bool{"GPU-a": true}},
-		"none":            {n: 0},
-		"negative":        {n: -1},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { diff(t, "devices", h.Pick(c.n, c.busy), c.want) })
-	}
-}
-
 func drawLimits(t *rapid.T) Limits {
 	r := func(name string, lo, hi int) Range {
 		a, b := rapid.IntRange(lo, hi).Draw(t, name), rapid.IntRange(lo, hi).Draw(t, name)

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,21 +44,20 @@ func (r Roots) cgroupMount(mountPoint string) (dir string, ok bool) {
 // allowedCPUs returns the affinity mask of the calling process from status.
 func (r Roots) allowedCPUs() ([]int, error) {
 	path := r.proc("self", "status")
-	f, err := os.Open(path)
+	status, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the CPU affinity: %w", err)
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if v, ok := strings.CutPrefix(s.Text(), "Cpus_allowed_list:"); ok {
-			ids, err := ParseCPUList(v)
-			if err != nil {
-				return nil, fmt.Errorf("read the CPU affinity from %s: %w", path, err)
-			}
-			return ids, nil
-		}
+	_, after, ok := strings.Cut(string(status), "\nCpus_allowed_list:")
+	if !ok {
+		return nil, fmt.Errorf("read the CPU affinity: %s has no Cpus_allowed_list", path)
 	}
-	return nil, fmt.Errorf("read the CPU affinity: %s has no Cpus_allowed_list", path)
+	list, _, _ := strings.Cut(after, "\n")
+	ids, err := ParseCPUList(list)
+	if err != nil {
+		return nil, fmt.Errorf("read the CPU affinity from %s: %w", path, err)
+	}
+	return ids, nil
 }
 
 // maxCPUs bounds a CPU list: the kernel supports at most 8192 logical CPUs on any architecture.

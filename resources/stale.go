@@ -13,7 +13,7 @@ const staleAfter = 2 * time.Minute
 
 // RemoveStale removes empty cgroups that another agent created where this job's are or could be, and did not remove. It
 // returns their number.
-func (e *enforcer) RemoveStale() (removed int) {
+func (e *Enforcer) RemoveStale() (removed int) {
 	e.mu.Lock()
 	made := slices.Clone(e.s.Made)
 	e.mu.Unlock()
@@ -27,10 +27,7 @@ func (e *enforcer) RemoveStale() (removed int) {
 	}
 	slices.Sort(parents)
 	for _, parent := range slices.Compact(parents) {
-		entries, err := os.ReadDir(parent)
-		if err != nil {
-			continue
-		}
+		entries, _ := os.ReadDir(parent)
 		for _, entry := range entries {
 			dir := filepath.Join(parent, entry.Name())
 			info, err := entry.Info()

@@ -18,7 +18,7 @@ import (
 // Under cgroup v2 a memory limit below the current usage is not set, because it would throttle the job to a
 // standstill; under v1, where it takes effect only when the machine runs out of memory, it is set and reported. GPUs,
 // batch size and workers are fixed when a process starts and require a restart.
-func (e *enforcer) Update(a Allocation, pids []int) (notApplied []string, err error) {
+func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err error) {
 	if len(pids) == 0 {
 		pids, _ = e.PIDs()
 	}
@@ -45,14 +45,16 @@ func (e *enforcer) Update(a Allocation, pids []int) (notApplied []string, err er
 
 // updateCPU sets quota, cpuset and affinity. It also runs if the number is unchanged, so that new processes get the
 // mask.
-func (e *enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
+func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	if len(e.s.Allowed) > 0 && cpus > len(e.s.Allowed) {
 		return []string{fmt.Sprintf("CPUs: %d requested, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
 	}
 	old := e.s.CPUIDs
 	next := old
 	if cpus != len(old) {
-		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
+		var release func()
+		next, release = e.choose(cpus)
+		defer release()
 	}
 	was := e.s.Allocation.CPUs
 	switch { // a quota only without a CPU set
@@ -80,7 +82,7 @@ func (e *enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 }
 
 // updateMemory sets the soft limit, or returns the reason why it does not.
-func (e *enforcer) updateMemory(m GiB) (notApplied string) {
+func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
 	was := e.s.Allocation.Memory
 	hard := e.s.Limits.MemoryMax
 	if !e.s.Memory.available() {
@@ -111,7 +113,7 @@ func (e *enforcer) updateMemory(m GiB) (notApplied string) {
 }
 
 // Statement describes, one line each, the enforced limits with their means, and those not enforced with the reason.
-func (e *enforcer) Statement() []string {
+func (e *Enforcer) Statement() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	lines := []string{e.sayCPUTime(), e.sayCPUSet(), e.sayMemory(), e.sayGroup()}
@@ -123,7 +125,7 @@ func (e *enforcer) Statement() []string {
 	return append(lines, e.s.Notes...)
 }
 
-func (e *enforcer) sayCPUTime() string {
+func (e *Enforcer) sayCPUTime() string {
 	if q := e.s.Quota; q.available() {
 		return fmt.Sprintf("CPU time: at most %s, by the quota of cgroup v%d %s", plural(e.s.Allocation.CPUs, "CPU"), q.Version, q.Dir)
 	}
@@ -136,7 +138,7 @@ func (e *enforcer) sayCPUTime() string {
 	return "CPU time: no quota (" + e.s.Quota.Why + "); affinity alone bounds it"
 }
 
-func (e *enforcer) sayCPUSet() string {
+func (e *Enforcer) sayCPUSet() string {
 	ids := formatCPUList(e.s.CPUIDs)
 	if len(e.s.CPUIDs) == 0 {
 		return "CPU set: not enforced, the CPUs to choose from are unknown"
@@ -152,7 +154,7 @@ func (e *enforcer) sayCPUSet() string {
 }
 
 // sayMemory describes the limits on memory: by cgroup, by RLIMIT_DATA per process, or the reason why none exists.
-func (e *enforcer) sayMemory() string {
+func (e *Enforcer) sayMemory() string {
 	hard, soft := e.s.Limits.MemoryMax, e.s.Allocation.Memory
 	m := e.s.Memory
 	switch {
@@ -180,7 +182,7 @@ func (e *enforcer) sayMemory() string {
 	return "memory: not enforced (" + m.Why + ")"
 }
 
-func (e *enforcer) sayGroup() string {
+func (e *Enforcer) sayGroup() string {
 	g := e.s.Group
 	switch {
 	case !g.available():

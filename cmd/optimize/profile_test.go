@@ -73,9 +73,10 @@ func TestProfileColocateAndPlace(t *testing.T) {
 			Measured  *float64 `json:"measured_rps"`
 			Lo        *float64 `json:"measured_lo"`
 		}
-		Gain *float64
+		Gain      *float64
+		Predicted *float64 `json:"predicted_gain"`
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != run.CodeDone || errs != "" || len(got.Placements) != 2 || got.Gain == nil {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != run.CodeDone || errs != "" || len(got.Placements) != 2 || got.Gain == nil || got.Predicted == nil {
 		t.Fatalf("exit %d, %v: %s %s", code, err, out, errs)
 	}
 	for i, name := range []string{"exact", "round-robin"} {
@@ -135,21 +136,23 @@ func TestProfileRefusals(t *testing.T) {
 		"colocate --spec nowhere.yaml": "nowhere.yaml: no such file",
 		"colocate --spec bad.yaml":     `line 3: unknown key "comand": nearest known is "command"`,
 		"colocate --spec apps.yaml":    "--output is required",
-		"colocate --spec apps.yaml --output t.csv":                "--capacity 0: want 1 to 255",
-		"colocate " + full + "--sample 0":                         `--sample "0": want a share above 0`,
-		"colocate " + full + "--sample 140%":                      "at most 100%",
-		"colocate " + full + "--precision no":                     `--precision "no"`,
-		"colocate " + full + "--max-foreign -1":                   "--max-foreign",
-		"colocate " + full + "--timeout soon":                     "--timeout",
-		"colocate " + full + "--timeout 0s":                       "--timeout",
-		"colocate " + full + "--replay nowhere":                   "--replay: read nowhere: no such file",
-		"colocate " + full + "--output other.csv":                 "--output: read other.csv: it has an app a, the specification has web, batch",
-		"colocate " + full + "extra":                              "extra",
-		"place --spec apps.yaml":                                  "--table is required",
-		"place --spec apps.yaml --table t.csv":                    "--nodes 0: want at least 1",
-		"place --spec apps.yaml --table t --nodes 1 --counts 1":   "want 2 numbers",
-		"place --spec apps.yaml --table t --nodes 1 --counts 1,x": "whole numbers",
-		"place --spec apps.yaml --table t --nodes 1 --counts 1,1": "--table: read t: no such file",
+		"colocate --spec apps.yaml --output t.csv":                           "--capacity 0: want 1 to 255",
+		"colocate " + full + "--sample 0":                                    `--sample "0": want a share above 0`,
+		"colocate " + full + "--sample 140%":                                 "at most 100%",
+		"colocate " + full + "--precision no":                                `--precision "no"`,
+		"colocate " + full + "--max-foreign -1":                              "--max-foreign",
+		"colocate " + full + "--timeout soon":                                "--timeout",
+		"colocate " + full + "--timeout 0s":                                  "--timeout",
+		"colocate " + full + "--replay nowhere":                              "--replay: read nowhere: no such file",
+		"colocate " + full + "--output other.csv":                            "--output: read other.csv: it has an app a, the specification has web, batch",
+		"colocate " + full + "extra":                                         "extra",
+		"place --spec apps.yaml":                                             "--table is required",
+		"place --spec apps.yaml --table t.csv":                               "--nodes 0: want at least 1",
+		"place --spec apps.yaml --table t --nodes 1 --counts 1":              "want 2 numbers",
+		"place --spec apps.yaml --table t --nodes 1 --counts 1,x":            "whole numbers",
+		"place --spec apps.yaml --table t --nodes 1 --counts 1,1":            "--table: read t: no such file",
+		"place --spec apps.yaml --table t --nodes 1 --counts 1,1 --counts 2": "want 2 numbers",
+		"place --spec apps.yaml --table t --nodes 1 --counts 1,1 --orders 0": "--orders 0: want 1 to 1000",
 	} {
 		code, _, errs := w.run(append([]string{"profile"}, strings.Fields(line)...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
 )
@@ -59,16 +62,28 @@ func doctor(o cli.Options) error {
 	if o.JSON {
 		return o.PrintJSON(map[string]any{"schema": 1, "checks": checks})
 	}
-	for _, k := range checks {
-		fmt.Fprintf(o.Stdout, "%-8s %-18s %s\n", k.Status, k.Name, k.Found)
-		if k.Cost != "" {
-			fmt.Fprintf(o.Stdout, "%-27s costs: %s\n", "", k.Cost)
-		}
-		if k.Do != "" {
-			fmt.Fprintf(o.Stdout, "%-27s do:    %s\n", "", k.Do)
+	return o.Print(findingsText(checks, cmp.Or(o.OutputColumns(), math.MaxInt)))
+}
+
+// findingsText lists the findings in two columns within a width.
+func findingsText(checks []resources.Finding, columns int) string {
+	var b strings.Builder
+	add := func(head, text string) {
+		for _, line := range page.Wrap(text, max(columns-28, 12)) {
+			fmt.Fprintf(&b, "%-27s %s\n", head, line)
+			head = ""
 		}
 	}
-	return nil
+	for _, k := range checks {
+		add(fmt.Sprintf("%-8s %-18s", k.Status, k.Name), k.Found)
+		if k.Cost != "" {
+			add("", "costs: "+k.Cost)
+		}
+		if k.Do != "" {
+			add("", "do: "+k.Do)
+		}
+	}
+	return b.String()
 }
 
 // completions returns the values that a shell completes, by metavariable.

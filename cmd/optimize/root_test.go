@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/run"
+	"trainopt/resources"
 )
 
 func TestRewriteArgs(t *testing.T) {
@@ -141,5 +143,18 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	visit(cmd)
 	for _, sub := range cmd.Commands() {
 		walk(sub, visit)
+	}
+}
+
+// TestFindingsFit checks that the findings of doctor are wrapped to the terminal in their column.
+func TestFindingsFit(t *testing.T) {
+	checks := []resources.Finding{{Status: "warn", Name: "clock", Found: "not synchronised", Cost: "start and finish times in reports may be off; deadlines are kept", Do: "run a time service"}}
+	for columns, want := range map[int]string{
+		60:          "warn     clock              not synchronised\n                            costs: start and finish times in\n                            reports may be off; deadlines\n                            are kept\n                            do: run a time service\n",
+		math.MaxInt: "warn     clock              not synchronised\n                            costs: start and finish times in reports may be off; deadlines are kept\n                            do: run a time service\n",
+	} {
+		if got := findingsText(checks, columns); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", columns, got, want)
+		}
 	}
 }

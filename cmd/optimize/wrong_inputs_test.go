@@ -115,6 +115,12 @@ func TestWrongInputs(t *testing.T) {
 		"simulate queue --procs 99999999999999":     {want: "want 2 to 1073741824"},
 		"simulate placement --batch file":           {want: "no counts in the file"},
 		"runs list --quiet false":                   {want: `unexpected argument "false"; a value of --quiet follows an equals sign: --quiet=false: want no arguments`},
+		"--train t.py --batch-size 0":               {want: `--batch-size: range "0": want at least 1`},
+		"simulate placement --table file":           {want: "the file is empty or cut off", without: "EOF"},
+		"simulate spot -o .":                        {want: "--output .: is a directory"},
+		"compare rounds --jobs-out no/jobs.csv":     {want: "--jobs-out no/jobs.csv: cannot write into its directory: no such file or directory"},
+		"report digits -o file/r.html":              {want: "--output file/r.html: cannot write into its directory: not a directory"},
+		"prices import ftp://example.org/x.csv":     {want: "import prices from ftp://example.org/x.csv: want http, https or a file"},
 		"train t.py 3":                              {want: "find script 3: no such file; no script was started (arguments of the script follow --)"},
 		"train t.py --lr 0.1":                       {want: "unknown flag: --lr (arguments of the script follow --)"},
 		"train t.py -e 5":                           {want: "in -e (arguments of the script follow --)"},
@@ -161,6 +167,9 @@ func TestWrongInputs(t *testing.T) {
 		t.Error(errs)
 	} else if page, err := os.ReadFile(filepath.Join(w.dir, "page.html")); err != nil || !strings.HasPrefix(string(page), "<!DOCTYPE html>") {
 		t.Errorf("report -o page.html is no page: %v %.40q", err, page)
+	}
+	if code, out, errs := w.run("report", "digits", "-o", "-"); code != run.CodeDone || !strings.Contains(out, past) {
+		t.Errorf("report -o - on standard output: exit %d, %s\n%s", code, errs, out)
 	}
 	if code, out, _ := w.run("report", "digits"); code != run.CodeDone || !strings.Contains(out, past) {
 		t.Errorf("a run by the name of its training: exit %d\n%s", code, out)

@@ -29,6 +29,7 @@ var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
 	"lightning_tqdm.stdout":      {4, 0, 0, 0}, // "Epoch 3:" is the fourth, without a total
 	"makemore.stdout":            {0, 0, 50, 0},
 	"nanogpt.stdout":             {0, 0, 40, 0},
+	"one_line.stdout":            {0, 0, 6, 6}, // "..... [1/6]..... [2/6]…" in one line
 	"sb3.stdout":                 {0, 0, 1024, 0},
 	"sklearn_mlp.stdout":         {0, 0, 12, 0},
 	"sklearn_partial_fit.stdout": {12, 0, 0, 0},   // after "Namespace(n_epochs=12, lr=0.1)"

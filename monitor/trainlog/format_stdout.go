@@ -125,8 +125,8 @@ func (p *progressParser) fill(text []byte, line lineText, r *Row) bool {
 		if math.IsNaN(t.number) {
 			continue
 		}
-		if counter < 0 && p.counts(i, t) {
-			counter = i
+		if (counter < 0 || t.of == p.toks[counter].of && t.number == p.toks[counter].number+1) && p.counts(i, t) {
+			counter = i // "....[1/6]....[2/6]": the last one
 			continue
 		}
 		some = p.take(i, t, &f, line, r) || some

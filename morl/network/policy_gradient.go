@@ -2,7 +2,7 @@ package network
 
 // Learner trains policies by their gradient: REINFORCE, advantage actor-critic, and proximal policy
 // optimisation, for scalar rewards, masked actions, and policies that score each of several rows by the same small
-// network. An evolver optimises the same policies without a gradient, where only whole episodes can be evaluated.
+// network. Evolver optimises the same policies without a gradient, where only whole episodes can be evaluated.
 //
 // It is independent of jobs: decision problems implement Environment. Vector rewards are the subject of package morl.
 // The same seed yields the same parameters on any number of cores of one kind.

@@ -7,7 +7,7 @@
 // and, for several runs, an interval. A missing measurement is unknown (NaN, null, "no data"), never 0. The package
 // predicts nothing and assumes no prices: a run without a price is unpriced.
 //
-// [ChooseFront] presents the Pareto front of (time, cost, resource use) of one training, the point that a preference selects,
+// A [Front] presents the Pareto front of (time, cost, resource use) of one training, the point that a preference selects,
 // and the trade-offs from that point. Points come from a recorded run (its candidates), from a new prediction by a run's
 // performance model, or from finished runs and training logs, with one measured point each.
 //

@@ -73,7 +73,7 @@ func ReadFinishedLog(path string, aliases map[string]string, fallback resources.
 	if v := most(trainlog.CPUCount); v >= 1 {
 		f.Allocation.CPUs = int(v)
 	} else if fallback.CPUs < 1 {
-		return f, fmt.Errorf("read training log %s: it has no cpu_count: say what it ran with, --cpus N (and --gpus N): %w", path, errNoPoint)
+		return f, fmt.Errorf("read training log %s: it has no cpu_count: give --cpus N (and --gpus N): %w", path, errNoPoint)
 	} else {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s does not record cpu_count: %d CPU assumed", f.Name, fallback.CPUs))
 	}

@@ -42,7 +42,8 @@ func planner(rec *journal.Record) string {
 }
 
 func ofCandidate(c plan.Candidate, taken bool) point {
-	return point{Name: given(c.Allocation), Allocation: c.Allocation, Seconds: c.Seconds, CostUSD: c.CostUSD, Resource: c.Resource, Feasible: c.Feasible, Taken: taken}
+	return point{Name: given(c.Allocation), Allocation: c.Allocation, Seconds: c.Seconds, CostUSD: c.CostUSD, Resource: c.Resource,
+		Feasible: c.Feasible || c.Slower && len(c.Breaks) == 0, Taken: taken} // slower than the baseline, it still meets the SLA
 }
 
 // ModelOverrides replaces properties of the recorded run for a new prediction. The zero value changes nothing.

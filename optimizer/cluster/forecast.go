@@ -11,8 +11,8 @@ import (
 	"trainopt/internal/stat"
 )
 
-// startForecast contains the predicted starts of waiting jobs: the file starts.json of a cluster, replaced by the server.
-type startForecast struct {
+// Forecast contains the predicted starts of waiting jobs: the file starts.json of a cluster, replaced by the server.
+type Forecast struct {
 	Schema int       `json:"schema"`
 	At     time.Time `json:"at"`
 	Policy string    `json:"policy"`
@@ -22,7 +22,7 @@ type startForecast struct {
 }
 
 // ReadForecast returns the latest forecast of a server. Without any, the error is fs.ErrNotExist.
-func ReadForecast(stateDir string) (f startForecast, err error) {
+func ReadForecast(stateDir string) (f Forecast, err error) {
 	return f, readJSON(dirOf(stateDir, "starts.json"), &f)
 }
 
@@ -228,7 +228,7 @@ func (s *server) takeStarts(starts map[int][3]float64) {
 	if len(starts) == 0 && len(s.starts) == 0 {
 		return
 	}
-	f := startForecast{Schema: schema, At: time.Now().UTC(), Policy: s.scheduler.Policy, Starts: map[int][3]time.Time{}}
+	f := Forecast{Schema: schema, At: time.Now().UTC(), Policy: s.scheduler.Policy, Starts: map[int][3]time.Time{}}
 	skew, now := s.clock.skew(), s.now()
 	var waiting []prediction
 	for _, l := range s.sortedJobs() {

@@ -1,6 +1,7 @@
 package colocate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -40,7 +41,7 @@ type container struct {
 // record is the number of operations at one time.
 type record struct {
 	total float64
-	usage usage
+	at    time.Time
 	cpu   float64 // of the program
 }
 
@@ -60,10 +61,8 @@ func (s *session) newContainer(app *appSpec, instance int) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	seconds := int(math.Ceil(float64(s.window)))
-	c := &container{app: app, session: s, dir: dir, values: strings.NewReplacer("{port}", strconv.Itoa(port), "{dir}", dir,
-		"{instance}", strconv.Itoa(instance), "{seconds}", strconv.Itoa(seconds))}
-	return c, nil
+	return &container{app: app, session: s, dir: dir, values: strings.NewReplacer("{port}", strconv.Itoa(port), "{dir}", dir,
+		"{instance}", strconv.Itoa(instance), "{seconds}", strconv.Itoa(int(math.Ceil(float64(s.window)))))}, nil
 }
 
 // freePort returns a TCP port that nothing listens on.
@@ -95,7 +94,7 @@ func (c *container) command(what string, words commandArgs, cpus []int, line fun
 // perWindow reports whether the program is started for each window.
 func (c *container) perWindow() bool { return c.app.Operations.End.Regexp != nil }
 
-// start starts the program, waits until it is ready and starts its load.
+// start starts the program and waits until it is ready.
 func (c *container) start(ctx context.Context) (err error) {
 	c.ready = make(chan struct{})
 	c.matched, c.total = false, 0
@@ -112,11 +111,6 @@ func (c *container) start(ctx context.Context) (err error) {
 	if err := c.awaitReady(ctx); err != nil {
 		return err
 	}
-	if len(c.app.Load.Command) > 0 {
-		if c.load, err = c.session.spawner.start(c.command("the load generator", c.app.Load.Command, c.session.loadCPUs(c.app), c.lineOf("load"))); err != nil {
-			return err
-		}
-	}
 	if c.app.Operations.Log != "" {
 		return c.followLog()
 	}
@@ -129,7 +123,7 @@ func (c *container) awaitReady(ctx context.Context) error {
 	if len(probe.Command) == 0 && probe.Output.Regexp == nil {
 		return nil
 	}
-	limit := probe.Timeout.orElse(30).duration()
+	limit := cmp.Or(probe.Timeout, 30).duration()
 	late := time.After(limit)
 	var failure error
 	for {
@@ -212,18 +206,14 @@ func (c *container) add(change func()) {
 // record appends the present number of operations unless the last record is recent.
 func (c *container) record() {
 	c.mu.Lock()
-	recent := len(c.records) > 0 && time.Since(c.records[len(c.records)-1].usage.at) < recordEvery
+	recent := len(c.records) > 0 && time.Since(c.records[len(c.records)-1].at) < recordEvery
 	c.mu.Unlock()
 	if recent {
 		return
 	}
-	u, err := c.session.usage()
-	if err != nil {
-		return // the end of the window reports it
-	}
-	cpu := c.cpu()
+	at, cpu := time.Now(), c.cpu()
 	c.mu.Lock()
-	c.records = append(c.records, record{c.total, u, cpu})
+	c.records = append(c.records, record{c.total, at, cpu})
 	c.mu.Unlock()
 }
 
@@ -287,17 +277,27 @@ func (c *container) look(w *watch) {
 	}
 }
 
-// freeze stops or continues the processes of a container.
-func (c *container) freeze(frozen bool) {
-	sig := syscall.SIGCONT
-	if frozen {
-		sig = syscall.SIGSTOP
-	}
-	for _, p := range []*process{c.program, c.load} {
-		if p != nil && !p.ended() {
-			p.signal(sig)
+// resume continues a program that was paused and starts its load generator. A generator that keeps a rate would catch up if
+// it had been stopped, too.
+func (c *container) resume() (err error) {
+	c.program.signalAll(syscall.SIGCONT)
+	if load := &c.app.Load; len(load.Command) > 0 {
+		cpus, _ := parseCPUs(load.CPUs)
+		if cpus == nil {
+			cpus = c.session.aside
 		}
+		c.load, err = c.session.spawner.start(c.command("the load generator", load.Command, cpus, c.lineOf("load")))
 	}
+	return err
+}
+
+// pause ends the load generator and stops the program.
+func (c *container) pause() {
+	if c.load != nil {
+		c.load.kill()
+		c.load = nil
+	}
+	c.program.signalAll(syscall.SIGSTOP)
 }
 
 // check returns an error if a process that should run has ended.
@@ -330,31 +330,18 @@ func (c *container) stop() {
 // count returns the number of operations so far by the counter command.
 func (c *container) count(ctx context.Context) (record, error) {
 	o := &c.app.Operations
-	before, err := c.session.usage()
-	if err != nil {
-		return record{}, err
-	}
-	cpuBefore := c.cpu()
+	before, cpu := time.Now(), c.cpu()
 	text, err := c.session.spawner.output(ctx, c.command("the counter", o.Counter, c.session.aside, nil))
 	if err != nil {
 		return record{}, err
 	}
-	after, err := c.session.usage()
-	if err != nil {
-		return record{}, err
-	}
-	re := o.Match.Regexp
-	if re == nil {
-		re = firstNumber
-	}
+	re := cmp.Or(o.Match.Regexp, firstNumber)
 	n, ok := number(re, text)
 	if !ok {
 		return record{}, fmt.Errorf("the counter of %s printed %.100q: no number matches %s", c.app.Name, text, re)
 	}
 	// The command read the counter at an unknown time between both.
-	half := func(a, b float64) float64 { return (a + b) / 2 }
-	return record{n, usage{before.at.Add(after.at.Sub(before.at) / 2), half(before.idle, after.idle), half(before.steal, after.steal), half(before.own, after.own)},
-		half(cpuBefore, c.cpu())}, nil
+	return record{n, before.Add(time.Since(before) / 2), (cpu + c.cpu()) / 2}, nil
 }
 
 var firstNumber = regexp.MustCompile(`(\d+(?:\.\d+)?)`)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("COLOCATE_TEST_SPEC"); path != "" {
 		spec, err := ParseSpec(strings.NewReader(path))
 		if err == nil {
-			var l *localMeasurer
+			var l *Local
 			if l, err = NewLocal(spec, "/", 1); err == nil {
 				err = l.Measure(context.Background(), []uint8{1}, func(cycle) bool { return false })
 			}
@@ -258,5 +259,119 @@ func TestSpawnerPins(t *testing.T) {
 	}
 	if now, _ := usable(); len(now) != len(all) {
 		t.Errorf("this process may use %v, before %v", now, all)
+	}
+}
+
+// A paused program is stopped with its processes in other sessions; its load generator is ended and started again, since
+// one that keeps a rate would catch up.
+func TestPauseStopsAll(t *testing.T) {
+	dir := t.TempDir()
+	spec := specOf(t, "- name: a\n  command: 'setsid sh -c \"echo \\$\\$ > "+dir+"/pid; while :; do sleep 0.01; done\" & while :; do sleep 0.01; done'\n"+
+		"  ready: {command: 'test -s "+dir+"/pid'}\n  load: {command: 'echo $$ >> "+dir+"/loads; exec sleep 1000'}\n  operations: {counter: 'echo 1'}\n")
+	l, err := NewLocal(spec, t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &session{Local: l, window: spec.Window}
+	c, err := s.newContainer(&spec.Apps[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.containers = []*container{c}
+	defer s.close()
+	if err := c.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(dir + "/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := strings.TrimSpace(string(text))
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for range 3000 {
+			if done() {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Fatal(what)
+	}
+	stopped := func() bool {
+		stat, err := os.ReadFile("/proc/" + worker + "/stat")
+		return err == nil && strings.Contains(string(stat), ") T ")
+	}
+	loads := func() int {
+		text, _ := os.ReadFile(dir + "/loads")
+		return strings.Count(string(text), "\n")
+	}
+	for round := range 2 {
+		if err := c.resume(); err != nil {
+			t.Fatal(err)
+		}
+		until("the worker is still stopped", func() bool { return !stopped() })
+		until("no load generator is started", func() bool { return loads() == round+1 })
+		load := c.load
+		c.pause()
+		until("the worker is not stopped", stopped)
+		if !load.ended() {
+			t.Error("the load generator is still running")
+		}
+	}
+}
+
+// The example with programs of Debian packages can be measured.
+func TestExample(t *testing.T) {
+	for _, program := range []string{"redis-server", "redis-cli", "sqlite3", "bzip2", "pv"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("install redis-server redis-tools sqlite3 python3-sklearn bzip2 pv: ", err)
+		}
+	}
+	if err := exec.Command("/usr/bin/python3", "-c", "import sklearn").Run(); err != nil {
+		t.Skip("install python3-sklearn: ", err)
+	}
+	text, err := os.ReadFile("../../examples/colocate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := ParseSpec(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := usable(); !slices.Contains(all, 0) || !slices.Contains(all, 1) {
+		t.Skipf("the example requires the CPUs 0 and 1 of %v", all)
+	}
+	got, err := measure(t, spec, []uint8{1, 1, 1, 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for a, name := range spec.Names() {
+		if !(got[0].RPS[a] > 0) {
+			t.Errorf("%s: %+v", name, got[0])
+		}
+	}
+}
+
+// This process leaves the CPUs of the node to the programs while it measures.
+func TestObserverLeavesTheNode(t *testing.T) {
+	all, err := usable()
+	if err != nil || len(all) < 2 {
+		t.Skip("requires two CPUs: ", all, err)
+	}
+	l, err := NewLocal(specOf(t, byOutput), t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := usable(); err != nil || !slices.Equal(now, all[1:]) {
+		t.Errorf("%v, %v", now, err)
+	}
+	var node []int
+	if err := l.spawner.do(l.cpus, func() (err error) { node, err = usable(); return err }); err != nil || !slices.Equal(node, all[:1]) {
+		t.Errorf("%v, %v", node, err)
+	}
+	l.Close()
+	if now, err := usable(); err != nil || !slices.Equal(now, all) {
+		t.Errorf("%v, %v", now, err)
 	}
 }

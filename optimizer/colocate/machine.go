@@ -105,6 +105,28 @@ func usable() ([]int, error) {
 	return ids, nil
 }
 
+// pin restricts a thread to CPUs; 0 is the calling one.
+func pin(thread int, cpus []int) error {
+	var set unix.CPUSet
+	for _, id := range cpus {
+		set.Set(id)
+	}
+	if err := unix.SchedSetaffinity(thread, &set); err != nil {
+		return fmt.Errorf("pin to CPUs %v: %w", cpus, err)
+	}
+	return nil
+}
+
+// pinSelf restricts this process, and the threads that it starts, to CPUs: to observe a node must not take its time.
+func pinSelf(cpus []int) {
+	threads, _ := filepath.Glob("/proc/self/task/*")
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(filepath.Base(thread)); err == nil {
+			pin(id, cpus) // an error: it has ended
+		}
+	}
+}
+
 // without returns the elements of a that are not in b.
 func without(a, b []int) []int {
 	return slices.DeleteFunc(slices.Clone(a), func(id int) bool { return slices.Contains(b, id) })
@@ -142,12 +164,8 @@ func (s *spawner) close() {
 func (s *spawner) do(cpus []int, f func() error) error {
 	result := make(chan error)
 	s.requests <- func() {
-		var set unix.CPUSet
-		for _, id := range cpus {
-			set.Set(id)
-		}
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			result <- fmt.Errorf("pin to CPUs %v: %w", cpus, err)
+		if err := pin(0, cpus); err != nil {
+			result <- err
 			return
 		}
 		result <- f()

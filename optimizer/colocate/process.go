@@ -155,16 +155,20 @@ func (p *process) exited() error {
 // signal sends a signal to the group.
 func (p *process) signal(sig syscall.Signal) { syscall.Kill(-p.cmd.Process.Pid, sig) }
 
-// kill ends the process, its group and its descendants, and waits for them.
-func (p *process) kill() {
-	select {
-	case <-p.done: // its number may belong to another process
-	default:
+// signalAll sends a signal to the process, its group and its descendants: servers such as PostgreSQL give each of their
+// processes a session of its own.
+func (p *process) signalAll(sig syscall.Signal) {
+	if !p.ended() { // otherwise its number may belong to another process
 		for _, pid := range descendants(p.cmd.Process.Pid)[1:] {
-			syscall.Kill(pid, syscall.SIGKILL)
+			syscall.Kill(pid, sig)
 		}
 	}
-	p.signal(syscall.SIGKILL) // the group exists as long as one of its processes does
+	p.signal(sig) // the group exists as long as one of its processes does
+}
+
+// kill ends the process, its group and its descendants, and waits for them.
+func (p *process) kill() {
+	p.signalAll(syscall.SIGKILL)
 	<-p.done
 	p.spawner.guard.send("del", p.cmd.Process.Pid)
 }

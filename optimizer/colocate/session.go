@@ -1,6 +1,7 @@
 package colocate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +13,11 @@ import (
 	"time"
 )
 
-// localMeasurer measures on CPUs of this machine. It is a Measurer, and must be closed.
-type localMeasurer struct {
+// Local measures on CPUs of this machine. It is a Measurer, and must be closed.
+type Local struct {
 	spec    *Spec
 	dir     string
+	all     []int // usable CPUs: those of the node, and others for load generators, probes and this process
 	cpus    []int
 	aside   []int
 	rng     *rand.Rand
@@ -24,12 +26,12 @@ type localMeasurer struct {
 
 // NewLocal checks the CPUs of a specification against those of this machine. dir is the directory of the specification,
 // seed orders the windows of containers alone.
-func NewLocal(spec *Spec, dir string, seed uint64) (*localMeasurer, error) {
+func NewLocal(spec *Spec, dir string, seed uint64) (*Local, error) {
 	all, err := usable()
 	if err != nil {
 		return nil, err
 	}
-	l := &localMeasurer{spec: spec, dir: dir, rng: rand.New(rand.NewPCG(seed, 2))}
+	l := &Local{spec: spec, dir: dir, all: all, rng: rand.New(rand.NewPCG(seed, 2))}
 	var loads []int
 	for _, a := range spec.Apps {
 		ids, _ := parseCPUs(a.Load.CPUs)
@@ -61,19 +63,21 @@ func NewLocal(spec *Spec, dir string, seed uint64) (*localMeasurer, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	l.spawner, err = newSpawner()
+	if l.spawner, err = newSpawner(); err == nil {
+		pinSelf(l.aside)
+	}
 	return l, err
 }
 
-// CPUs returns the CPUs of the node.
-func (l *localMeasurer) CPUs() []int { return l.cpus }
-
 // Close ends what Measure has left, which is nothing unless it panicked.
-func (l *localMeasurer) Close() { l.spawner.close() }
+func (l *Local) Close() {
+	l.spawner.close()
+	pinSelf(l.all)
+}
 
 // session is a set of containers that are measured together.
 type session struct {
-	*localMeasurer
+	*Local
 	window     seconds
 	containers []*container   // in the order of apps
 	of         [][]*container // by app
@@ -81,8 +85,8 @@ type session struct {
 
 // Measure starts the containers of a pattern and repeats cycles: the pattern, then one container of each app alone.
 // Programs that are counted while they run are started once and stopped outside their windows.
-func (l *localMeasurer) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
-	s := &session{localMeasurer: l, window: l.spec.Window.orElse(10), of: make([][]*container, len(counts))}
+func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
+	s := &session{Local: l, window: cmp.Or(l.spec.Window, 10), of: make([][]*container, len(counts))}
 	defer s.close()
 	for a, k := range counts {
 		for i := range int(k) {
@@ -116,26 +120,25 @@ func (l *localMeasurer) Measure(ctx context.Context, counts []uint8, enough func
 
 // begin starts the programs that run throughout, lets them warm up together and stops them.
 func (s *session) begin(ctx context.Context) error {
-	warm := false
-	for _, c := range s.containers {
-		if !c.perWindow() {
-			warm = true
-			if err := c.start(ctx); err != nil {
-				return err
-			}
+	steady := slices.DeleteFunc(slices.Clone(s.containers), (*container).perWindow)
+	for _, c := range steady {
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+		if err := c.resume(); err != nil {
+			return err
 		}
 	}
-	if !warm {
-		return nil
+	if len(steady) > 0 {
+		if err := sleep(ctx, cmp.Or(s.spec.Warmup, 5).duration()); err != nil {
+			return err
+		}
 	}
-	if err := sleep(ctx, s.spec.Warmup.orElse(5).duration()); err != nil {
-		return err
-	}
-	for _, c := range s.containers {
+	for _, c := range steady {
 		if err := c.check(); err != nil {
 			return err
 		}
-		c.freeze(true)
+		c.pause()
 	}
 	return nil
 }
@@ -150,13 +153,6 @@ func (s *session) close() {
 		})
 	}
 	wg.Wait()
-}
-
-func (l *localMeasurer) loadCPUs(a *appSpec) []int {
-	if ids, _ := parseCPUs(a.Load.CPUs); ids != nil {
-		return ids
-	}
-	return l.aside
 }
 
 // usage reads the state of the node.
@@ -197,8 +193,10 @@ func (s *session) phase(ctx context.Context, active []*container) (readings []*r
 	settle := time.Duration(0)
 	for _, c := range active {
 		if !c.perWindow() {
-			c.freeze(false)
-			settle = min(s.window.duration()/5, 200*time.Millisecond)
+			if err := c.resume(); err != nil {
+				return nil, 0, 0, err
+			}
+			settle = min(s.window.duration()/5, 500*time.Millisecond)
 		}
 	}
 	if err := sleep(ctx, settle); err != nil {
@@ -232,10 +230,8 @@ func (s *session) phase(ctx context.Context, active []*container) (readings []*r
 	to, err := s.usage()
 	for i, c := range active {
 		if !c.perWindow() {
-			if ended := c.check(); ended != nil { // the reason why it reported nothing
-				failures[i] = ended
-			}
-			c.freeze(true)
+			failures[i] = cmp.Or(c.check(), failures[i]) // the reason why it reported nothing
+			c.pause()
 		}
 	}
 	if ctx.Err() != nil {
@@ -266,13 +262,11 @@ func watchAll(active []*container) func() []*watch {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for {
+		for running := true; running; look() {
 			select {
 			case <-stop:
-				look()
-				return
+				running = false
 			case <-time.After(pollEvery):
-				look()
 			}
 		}
 	}()
@@ -320,8 +314,7 @@ func (s *session) average(active []*container, results []reading, taken float64)
 
 // between returns the reading between two records of a container.
 func between(a, b record) reading {
-	wall := b.usage.at.Sub(a.usage.at).Seconds()
-	return reading{Ops: b.total - a.total, CPU: b.cpu - a.cpu, Wall: wall}
+	return reading{Ops: b.total - a.total, CPU: b.cpu - a.cpu, Wall: b.at.Sub(a.at).Seconds()}
 }
 
 // runOnce runs a program that reports at its end.
@@ -369,7 +362,7 @@ func (s *session) queryTwice(ctx, window context.Context, c *container) (reading
 func (s *session) observe(window context.Context, c *container, since time.Time) (reading, error) {
 	<-window.Done()
 	c.mu.Lock()
-	records := slices.DeleteFunc(c.records, func(r record) bool { return r.usage.at.Before(since) })
+	records := slices.DeleteFunc(c.records, func(r record) bool { return r.at.Before(since) })
 	c.records = nil
 	c.mu.Unlock()
 	if len(records) < 2 {
@@ -385,9 +378,6 @@ func (s *session) observe(window context.Context, c *container, since time.Time)
 
 // sleep waits for a time or the end of the context.
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

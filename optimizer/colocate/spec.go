@@ -124,14 +124,6 @@ func (s *seconds) UnmarshalYAML(n *yaml.Node) error {
 
 func (s seconds) duration() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
 
-// orElse returns s, or a default if it is 0.
-func (s seconds) orElse(otherwise seconds) seconds {
-	if s == 0 {
-		return otherwise
-	}
-	return s
-}
-
 // Names returns the names of the apps.
 func (s *Spec) Names() []string {
 	names := make([]string, len(s.Apps))

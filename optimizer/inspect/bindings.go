@@ -1,6 +1,10 @@
 package inspect
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // readImports parses import a.b as c, d and from .a import (b as c, d).
 func (s *script) readImports(st *statement) {
@@ -167,4 +171,46 @@ func (s *script) assign(st *statement, target, value []token) {
 		return
 	}
 	s.assignments = append(s.assignments, assignment{path, value, int(target[0].line), st.scope, assigned})
+}
+
+// bindLengths lets the arguments with which the script calls its functions replace the defaults of parameters that are
+// lengths. A parameter that receives different values, or one of the same name, has no known value.
+func (s *script) bindLengths() {
+	type parameter struct {
+		line int // of the function's definition
+		name string
+	}
+	bound, index := []assignment(nil), map[parameter]int{}
+	for i := range s.calls {
+		c := &s.calls[i]
+		def, ok := s.functions[last(c.callee)]
+		if !ok {
+			continue
+		}
+		t := s.statements[def].tokens
+		names := arguments(t, brackets(t), max(0, slices.IndexFunc(t, func(one token) bool { return one.s == "(" })))
+		for k, a := range c.args {
+			if a.key == "" && c.callee == last(c.callee) && k < len(names) {
+				a.key = cmp.Or(names[k].key, names[k].tokens[0].s)
+			}
+			if unitOf(strings.ToLower(a.key), "") == "" {
+				continue
+			}
+			p := parameter{s.statements[def].line, a.key}
+			at, again := index[p]
+			if !again {
+				at = len(bound)
+				index[p], bound = at, append(bound, assignment{a.key, a.tokens, c.line, c.scope, defaulted})
+			}
+			if !slices.EqualFunc(bound[at].value, a.tokens, func(x, y token) bool { return x.s == y.s }) || len(a.tokens) == 1 && a.tokens[0].s == a.key {
+				bound[at].value = nil
+			}
+		}
+	}
+	for i, a := range s.assignments {
+		if at, ok := index[parameter{s.statements[max(0, s.statementAt(a.line))].line, a.target}]; ok && a.how == defaulted {
+			s.assignments[i] = bound[at]
+		}
+	}
+	s.assignments = append(s.assignments, bound...)
 }

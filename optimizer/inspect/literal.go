@@ -146,6 +146,7 @@ func (s *script) certainValue(dottedName string) []token {
 // index builds the maps used by value.
 func (s *script) index() {
 	s.options = s.readOptions()
+	s.bindLengths()
 	s.assigned, s.certain, s.defaults = map[string]int{}, map[string]int{}, map[string][]token{}
 	for i, a := range s.assignments {
 		if a.how == assigned {
@@ -153,7 +154,7 @@ func (s *script) index() {
 			if !s.conditional(a.line) {
 				s.certain[a.target] = i
 			}
-		} else if _, ok := s.defaults[a.target]; !ok {
+		} else if _, ok := s.defaults[a.target]; !ok && len(a.value) > 0 {
 			s.defaults[a.target] = a.value
 		}
 	}

@@ -68,6 +68,9 @@ func declaredBy(c *call) (o option) {
 		if action, ok := c.arg("action"); ok {
 			v, _ := onlyString(action)
 			o.toggle = strings.HasPrefix(v, "store_") && v != "store_const"
+			if v == "store_false" && o.value == nil {
+				o.value = []token{{kind: name, s: "True", line: action[0].line}}
+			}
 		}
 		if flag, ok := c.arg("is_flag"); ok && len(flag) == 1 {
 			o.toggle = flag[0].s == "True"

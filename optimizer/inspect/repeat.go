@@ -3,6 +3,7 @@ package inspect
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ var (
 // Repeats reports whether the job makes several trainings and its settings describe one of them: the commands of a shell
 // script or of GNU parallel, folds, seeds, the trials of a search. Their number, and with it the length of the job, is unknown.
 func (c *Command) Repeats() bool {
-	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.source.repeats()
+	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.repeats()
 }
 
 // repetition is how often a statement is executed.
@@ -34,6 +35,13 @@ const (
 	partly             // in a loop over epochs or steps: a part of a training
 	several            // in another loop
 )
+
+// learnsIn reports whether the loop that begins with statement i trains.
+func (s *script) learnsIn(i int) bool {
+	return slices.ContainsFunc(s.statements[i+1:s.blockEnd(i)], func(st statement) bool {
+		return slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && (t.s == "backward" || trainName.MatchString(t.s)) })
+	})
+}
 
 // multirun reports whether hydra starts the training once for each combination of settings.
 func (c *Command) multirun() bool {
@@ -46,6 +54,7 @@ const oftenCalled = -1
 // repetitions finds how often the statements of a script are executed.
 type repetitions struct {
 	*script
+	given     map[*option]string    // options on the command line
 	calls     map[string][]int      // callee → the statements that call it
 	handed    map[string]bool       // functions that a call executes several times
 	functions map[string]repetition // results, by scope
@@ -53,14 +62,26 @@ type repetitions struct {
 }
 
 // repeats reports whether all trainings of the script, its loops over epochs and its calls with a length, are executed
-// several times. In a script without any, these are its calls with settings, or else those of imported functions that
-// receive a length.
-func (s *script) repeats() bool {
-	r := repetitions{s, map[string][]int{}, map[string]bool{}, map[string]repetition{}, s.classNames()}
-	var trainings, settings, elsewhere []int
+// several times, or two of them follow each other. In a script without any, these are its calls with settings, or else those of
+// imported functions that receive a length.
+func (c *Command) repeats() bool {
+	s := c.source
+	r := repetitions{s, map[*option]string{}, map[string][]int{}, map[string]bool{}, map[string]repetition{}, s.classNames()}
+	for _, w := range c.words {
+		if o := s.optionNamed(w.key); o != nil && w.form != positional {
+			if d, _ := s.literal(o.value); w.form == bare {
+				w.value = strconv.FormatBool(d != "True")
+			}
+			r.given[o] = w.value
+		}
+	}
+	var trainings, fits, settings, elsewhere []int
 	for i := range s.statements {
 		if r.overEpochs(i) {
 			trainings = append(trainings, i)
+			if s.learnsIn(i) {
+				fits = append(fits, i)
+			}
 		}
 	}
 	for i := range s.calls {
@@ -86,6 +107,7 @@ func (s *script) repeats() bool {
 				settings = append(settings, at)
 			case set || booster && (length || a.key == "n_estimators" || a.key == "iterations"):
 				trainings = append(trainings, at)
+				fits = append(fits, at)
 			}
 			given = given || length || unitOf(referred(a.tokens), "") != ""
 			for k := 0; hands && k < len(a.tokens); k++ {
@@ -98,6 +120,9 @@ func (s *script) repeats() bool {
 	}
 	if len(trainings) == 0 {
 		trainings = settings
+	}
+	if r.follow(fits) {
+		return true
 	}
 	often := partly
 	for _, at := range trainings {
@@ -179,20 +204,74 @@ func (r *repetitions) of(at int) repetition {
 	}
 	r.functions[scope] = once // to itself
 	in := once
-	for _, at := range r.callsOf(scope) {
-		in = max(in, r.of(at))
+	calls, constructions := r.callsOf(scope)
+	for _, at := range append(constructions, calls...) {
+		if !r.skipped(at) {
+			in = max(in, r.of(at))
+		}
+	}
+	if in == once && r.follow(calls) {
+		in = several
 	}
 	r.functions[scope] = in
 	return max(often, in)
 }
 
-// callsOf returns the statements that call a function, or that construct the class of a method or call the method.
-func (r *repetitions) callsOf(scope string) (at []int) {
+// follow reports whether two statements of the same function are executed in every case, one after the other.
+func (r *repetitions) follow(statements []int) bool {
+	seen := map[string]int{}
+	for _, at := range statements {
+		if at == oftenCalled || r.statements[at].branched || r.statements[at].looped {
+			continue
+		}
+		scope := r.statements[at].scope
+		if before, again := seen[scope]; again && before != at {
+			return true
+		}
+		seen[scope] = at
+	}
+	return false
+}
+
+// skipped reports whether a statement is in a branch that the options of the command line do not select.
+func (r *repetitions) skipped(at int) bool {
+	for ; at >= 0; at = r.statements[at].parent {
+		if r.decided(at, false) || r.decided(r.statements[at].head, true) {
+			return true
+		}
+	}
+	return false
+}
+
+// decided reports whether the condition of an if statement is that of one option, such as "not args.sweep", and known to be on.
+func (r *repetitions) decided(at int, on bool) bool {
+	if at < 0 || len(r.statements[at].tokens) < 5 || !isBranch(r.statements[at].tokens) {
+		return false
+	}
+	t := r.statements[at].tokens[1 : len(r.statements[at].tokens)-1]
+	if t[0].s == "not" {
+		t, on = t[1:], !on
+	}
+	path, n := dotted(t, 0)
+	o := r.optionNamed(last(path))
+	if o == nil || n < len(t) || last(path) == path {
+		return false
+	}
+	v, ok := r.given[o]
+	if !ok {
+		v, ok = r.literal(o.value)
+	}
+	return (ok || len(o.value) == 0) && slices.Contains([]string{"", "0", "None", "False", "false"}, v) != on
+}
+
+// callsOf returns the statements that call a function or method, and those that construct the class of a method.
+func (r *repetitions) callsOf(scope string) (at, constructions []int) {
 	function := last(scope)
 	names := r.classes[last(outer(scope))]
 	hands := r.handed[function]
 	for n := range names {
-		at = append(append(at, r.calls[n]...), r.calls[n+"."+function]...)
+		constructions = append(constructions, r.calls[n]...)
+		at = append(at, r.calls[n+"."+function]...)
 		hands = hands || r.handed[n]
 	}
 	called := function
@@ -207,7 +286,7 @@ func (r *repetitions) callsOf(scope string) (at []int) {
 	if hands {
 		at = append(at, oftenCalled)
 	}
-	return at
+	return at, constructions
 }
 
 // outer returns the scope that contains a scope.

@@ -13,6 +13,7 @@ type statement struct {
 	// indent is the number of leading white-space characters of its line. parent is the index of the statement whose block
 	// contains it within the same function, -1 without one.
 	indent, parent int
+	head           int  // index of the if or elif before an elif or else, -1 for another statement
 	looped         bool // in a loop of its function
 	branched       bool // its line runs in some cases only: in a branch for tests, for one data set
 }
@@ -236,10 +237,14 @@ func (s *script) nest() {
 			l := s.lines[st.line-1]
 			st.indent = len(l) - len(strings.TrimLeft(l, " \t"))
 		}
+		st.head = -1
 		for len(open) > 0 {
 			p := &s.statements[open[len(open)-1]]
 			if p.indent < st.indent || p.line == st.line && compound[p.tokens[0].s] { // for fold in folds: train(fold)
 				break
+			}
+			if p.indent == st.indent && (st.tokens[0].s == "elif" || st.tokens[0].s == "else") {
+				st.head = open[len(open)-1]
 			}
 			open = open[:len(open)-1]
 		}

@@ -248,6 +248,7 @@ type Probe struct {
 	UnitSamples    Number               `json:"unit_samples"`
 	CPUUtil        Number               `json:"cpu_util"`
 	GPUUtil        Number               `json:"gpu_util"`
+	Used           perf.Utilization     `json:"used,omitzero"`
 	InJob          bool                 `json:"in_job"`   // true if its work was kept (resumable job)
 	LiveCut        bool                 `json:"live_cut"` // on fewer CPUs than its processes were launched with: not a measurement of a launch at Allocation
 }
@@ -430,7 +431,7 @@ func (p *Probe) SamplesPerSecond() Number { return inSamples(p.Throughput, p.Thr
 func (r *Record) Observations() []perf.Observation {
 	var out []perf.Observation
 	for _, m := range r.Measured {
-		o := perf.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut}
+		o := perf.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut, Used: m.Used}
 		for _, u := range m.UnitSeconds {
 			if u.Known() && u > 0 {
 				o.UnitSeconds = append(o.UnitSeconds, float64(u))

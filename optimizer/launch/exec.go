@@ -29,6 +29,7 @@ const (
 // execReport is one message of the trampoline. The first one precedes exec; a second one reports that exec failed.
 type execReport struct {
 	Began   time.Duration `json:"began_ns,omitempty"` // just before exec, monotonic
+	PeakKiB int64         `json:"peak_kib,omitempty"` // of the trampoline's memory, which the kernel counts to the job
 	Missing []string      `json:"missing,omitempty"`  // parts of the recipe that could not be applied
 	Failure *startFailure `json:"failure,omitempty"`
 }
@@ -73,7 +74,9 @@ func execMain(args []string) int {
 	if s.Recipe != nil {
 		ready.Missing = s.Recipe.Apply()
 	}
-	ready.Began = Monotonic()
+	var ru unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &ru)
+	ready.Began, ready.PeakKiB = Monotonic(), ru.Maxrss
 	if err := report.Encode(ready); err != nil {
 		return 127 // the keeper is dead: the job would run unsupervised
 	}

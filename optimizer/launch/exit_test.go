@@ -21,6 +21,9 @@ func TestExitCode(t *testing.T) {
 		if e.Ran <= 0 || e.At.IsZero() || e.CPUSeconds == nil || e.PeakMemoryGiB == nil {
 			t.Errorf("code %d: exit = %+v, want times and totals", code, e)
 		}
+		if !e.PeakAtMost { // it is a process of the same program as the trampoline
+			t.Errorf("code %d: peak memory %g GiB, and not as a bound", code, *e.PeakMemoryGiB)
+		}
 	}
 }
 

@@ -67,6 +67,7 @@ type keeper struct {
 	writers   []int      // the job's ends of the same pipes, until the job has inherited them
 	main      process
 	began     time.Duration
+	beforeKiB int64 // peak memory of the trampoline
 	watch     watch
 	seen      unix.Stat_t // of the control file at the last read
 	wakeAt    func(time.Duration)
@@ -275,7 +276,7 @@ func (k *keeper) finish() int {
 	if e.Outlived != "" {
 		e.MainRan = mainRan
 	}
-	e.PeakMemoryGiB, e.CPUSeconds = k.usage(o.oomKills > 0)
+	e.PeakMemoryGiB, e.CPUSeconds, e.PeakAtMost = k.usage(o.oomKills > 0)
 	if _, err := resources.ReleasePower(k.dir); err != nil { // before the record: the agent may then start the next job
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -293,6 +294,9 @@ func (k *keeper) finish() int {
 
 // fewSamples is the number of memory samples, one a second, below which the peak may have been missed.
 const fewSamples = 10
+
+// beforeMargin is the memory, KiB, that the trampoline may use after it has reported its peak.
+const beforeMargin = 2048
 
 // oomKills counts the processes of the job that the kernel has killed for lack of memory, as counted by the job's
 // cgroup, whether the limit or the machine was exhausted. Without a cgroup, nearby reports whether the kernel has
@@ -334,16 +338,16 @@ const drainWithin = time.Second
 //
 // The memory is the cgroup's without page cache, sampled each second, or the kernel's own peak if the limit was
 // reached. Without a cgroup, and for a job too short to sample well if it is larger, it is the peak of the largest
-// single process, which is never below the few MiB of the trampoline.
-func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
+// single process, which is never below that of the trampoline, some 40 MiB: atMost reports that it is hardly more.
+func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64, atMost bool) {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &ru) == nil {
 		cpu := time.Duration(ru.Utime.Nano() + ru.Stime.Nano()).Seconds()
 		peak := float64(ru.Maxrss) / (1 << 20) // the kernel gives KiB
-		cpuSeconds, peakGiB = &cpu, &peak
+		cpuSeconds, peakGiB, atMost = &cpu, &peak, ru.Maxrss <= k.beforeKiB+beforeMargin
 	}
 	if k.enforce == nil {
-		return peakGiB, cpuSeconds
+		return peakGiB, cpuSeconds, atMost
 	}
 	if cpu, ok := k.enforce.CPUSeconds(); ok {
 		cpuSeconds = &cpu
@@ -353,12 +357,12 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 	if mark, marked := k.enforce.KernelPeak(); oom && marked {
 		gib, peakGiB = float64(mark), nil
 	} else if !ok {
-		return peakGiB, cpuSeconds
+		return peakGiB, cpuSeconds, atMost
 	}
 	if k.samples >= fewSamples || peakGiB == nil || gib > *peakGiB {
-		peakGiB = &gib
+		peakGiB, atMost = &gib, false
 	}
-	return peakGiB, cpuSeconds
+	return peakGiB, cpuSeconds, atMost
 }
 
 // record sends the end to the agent and writes exit.json into the reserved space. It returns the keeper's exit code.

@@ -107,10 +107,7 @@ func closeInherited(last int) {
 	for fd := helloFD; fd <= last; fd++ {
 		syscall.CloseOnExec(fd)
 	}
-	names, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return
-	}
+	names, _ := os.ReadDir("/proc/self/fd")
 	for _, name := range names {
 		fd, err := strconv.Atoi(name.Name())
 		if err != nil || fd <= 2 {
@@ -200,7 +197,7 @@ func (k *keeper) awaitExec(reports *json.Decoder) *startFailure {
 	if first.Failure != nil {
 		return first.Failure
 	}
-	k.began, k.missing = first.Began, append(k.missing, first.Missing...)
+	k.began, k.beforeKiB, k.missing = first.Began, first.PeakKiB, append(k.missing, first.Missing...)
 	switch err := reports.Decode(&second); {
 	case err == nil && second.Failure != nil:
 		return second.Failure

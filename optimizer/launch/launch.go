@@ -72,6 +72,8 @@ type Exit struct {
 	// PeakMemoryGiB and CPUSeconds are the kernel's totals; nil (null in JSON) where it keeps none.
 	PeakMemoryGiB *float64 `json:"peak_memory_gib"`
 	CPUSeconds    *float64 `json:"cpu_seconds"`
+	// PeakAtMost reports that PeakMemoryGiB is that of the process that became the job: its own peak is no more.
+	PeakAtMost bool `json:"peak_at_most,omitempty"`
 	// Held is the time for which an engine held the job's place, and charges; 0 means Ran.
 	Held time.Duration `json:"held_ns,omitempty"`
 	// Share is the part of Held that is paid of a place shared with other jobs; 0: all of it.

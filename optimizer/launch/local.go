@@ -105,6 +105,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err != nil {
 		return nil, &failed{startFailure{Reason: strings.ReplaceAll(err.Error(), "\n", "; "), Advice: "choose another allocation"}, err}
 	}
+	defer enforce.Release()
 	enforce.RemoveStale()
 	j, fail := launch(ctx, c, s, enforce, lock)
 	if fail != nil {

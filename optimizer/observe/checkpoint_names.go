@@ -82,7 +82,9 @@ func recognise(path string, dir bool) (kind, strength) {
 		return named(safetensors)
 	case zipName.MatchString(lower):
 		return sb3, strong
-	case (ext == ".json" || ext == ".ubj" || ext == ".txt" || ext == ".cbm" || ext == ".model") && modelName.MatchString(lower):
+	case ext == ".cbm" || ext == ".cbsnapshot":
+		return boosting, strong
+	case (ext == ".json" || ext == ".ubj" || ext == ".txt" || ext == ".model") && modelName.MatchString(lower):
 		return boosting, weak
 	case strings.HasPrefix(lower, "snapshot") || strings.HasPrefix(lower, "checkpoint") || strings.HasPrefix(lower, "ckpt"):
 		if ext == ".py" || ext == ".csv" || ext == ".log" || ext == ".yaml" || ext == ".yml" || ext == ".md" || ext == ".txt" {
@@ -93,8 +95,11 @@ func recognise(path string, dir bool) (kind, strength) {
 	return "", none
 }
 
-// settings reports whether a file is named as the arguments of a training, which Hugging Face saves beside the model.
-func settings(name string) bool { return name == "training_args.bin" }
+// settings reports whether a file is named as one without weights that a framework saves beside a model: the arguments of a
+// training by Hugging Face, the metrics of one by CatBoost.
+func settings(name string) bool {
+	return name == "training_args.bin" || name == "catboost_training.json"
+}
 
 // progress returns the step and the epoch in a name such as epoch=3-step=400.ckpt, or in that of a directory
 // checkpoint-500; NaN if absent. The number in ckpt_3.pt may be either and is ignored.

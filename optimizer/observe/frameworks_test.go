@@ -243,6 +243,28 @@ for epoch in range(2):
     for batch in loader: optimizer.step()
     for batch in itertools.islice(loader, 5): optimizer.step()
 `, 7 + 20 + 10, 3, 2 + 40 + 20},
+		"iterator kept by the loader": {`
+class Data(list):
+    def __iter__(self): return itertools.cycle(range(10))
+class Loader(torch.utils.data.DataLoader):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.iterator = super().__iter__()
+    def __iter__(self):
+        for i in range(len(self)): yield next(self.iterator)
+loader = Loader(Data(range(10)), 4)
+for epoch in range(3):
+    for batch in loader: optimizer.step()
+for batch in itertools.islice(loader, 1): optimizer.step()
+`, 10, 3.33333333, 34},
+		"length stated too small": {`
+class Loader(torch.utils.data.DataLoader):
+    def __iter__(self): return super().__iter__()
+    def __len__(self): return 3
+loader = Loader(list(range(16)), 4)
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`, 8, 2, 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

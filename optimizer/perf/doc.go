@@ -16,6 +16,9 @@
 // drift of a segment against the long run, of relative size δ with Student tails. θ, τ and δ have weakly informative
 // priors and are fitted jointly: maximum a posteriori, Laplace approximation, importance resampling (posterior.go).
 //
+// The utilization measured in a segment, if any, enters the likelihood of θ (use.go): the same pace means other things for
+// GPUs that wait for their input, for GPUs without work, and for a job that keeps one CPU busy.
+//
 // Example:
 //
 //	m, err := perf.Fit([]perf.Observation{

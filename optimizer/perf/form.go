@@ -16,6 +16,8 @@ type form interface {
 	natural(theta, dst []float64)
 	// logShape returns log seconds per unit at a point, up to a constant, given natural parameters.
 	logShape(nat []float64, p point) float64
+	// logUse returns the log likelihood of the utilization measured at a point, up to a constant.
+	logUse(nat []float64, p point, u Utilization) float64
 }
 
 const maxNatural = 16

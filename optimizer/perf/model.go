@@ -202,6 +202,9 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 	if inferred > 0 {
 		basis += fmt.Sprintf(", and a prior from other trainings at %s", count(inferred, "allocation"))
 	}
+	if slices.ContainsFunc(m.stretches, func(s segment) bool { return s.used != (Utilization{}) }) {
+		basis += ", utilization included"
+	}
 	if w := m.options.Widen; w > 0 && w != 1 {
 		basis += fmt.Sprintf("; intervals widened ×%.2f after earlier predictions", w)
 	}

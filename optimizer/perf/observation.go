@@ -25,6 +25,8 @@ type Observation struct {
 	UnitSamples float64
 	// PeakMemoryGiB is the measured peak of the job's memory, NaN when unknown.
 	PeakMemoryGiB float64
+	// Used is further evidence about the curve.
+	Used Utilization
 	// Recalled is true for observations of an earlier run; they weigh less than this run's own.
 	Recalled bool
 	// Effects are possible causes of a different pace in the predicted run than in this observation: other arguments,

@@ -62,9 +62,13 @@ func (f pollux) natural(theta, dst []float64) {
 const polluxInput = maxNatural - 1
 
 func (f pollux) logShape(nat []float64, p point) float64 {
-	c, in := f.parts(nat, p)
-	hi, lo := max(c, in), min(c, in)
-	return math.Log(hi * eighthRoot(1+eighthPower(lo/hi)))
+	return math.Log(roundedMax(f.parts(nat, p)))
+}
+
+// roundedMax returns max(x, y) with a rounded corner: (x^8 + y^8)^(1/8).
+func roundedMax(x, y float64) float64 {
+	hi, lo := max(x, y), min(x, y)
+	return hi * eighthRoot(1+eighthPower(lo/hi))
 }
 
 // parts returns compute and input time per unit, on one scale.

@@ -198,6 +198,11 @@ func (p *posterior) logDensity(z []float64) float64 {
 	for i, h := range p.half {
 		lp -= h*h/2 + math.Log(p.cov[i][i])
 	}
+	for i, s := range p.stretches {
+		if s.used != (Utilization{}) {
+			lp += p.form.logUse(p.nat, p.points[i], s.used)
+		}
+	}
 	if math.IsNaN(lp) {
 		return math.Inf(-1)
 	}

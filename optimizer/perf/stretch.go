@@ -18,6 +18,7 @@ type segment struct {
 	recalled bool
 	inferred bool
 	effects  []loading
+	used     Utilization
 	trust    float64 // weight of the drift's Student tails, 1 = ordinary, → 0 = outlier
 	blocks   blocks
 }
@@ -83,7 +84,7 @@ func summarise(obs []Observation) (out []segment, noise float64) {
 		effects, offset := loadings(o)
 		out = append(out, segment{
 			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, doubt: doubt, effects: effects,
-			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, inferred: o.Inferred, trust: 1, blocks: blocksOf(units),
+			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, inferred: o.Inferred, trust: 1, blocks: blocksOf(units), used: o.Used,
 		})
 		if k := float64(len(units)); k > 1 {
 			for _, u := range units {

@@ -13,7 +13,7 @@ func (d *Data) Document() page.Document { return pictured(d) }
 // agent that works on the run; nil if none does.
 func Overview(rec *journal.Record, dir string, agent *journal.Holder) page.Document {
 	empty := &table{}
-	return build(&Data{Record: rec, Dir: dir, Agent: agent, samples: empty, performance: empty, allocations: empty, slaMetrics: empty, pareto: empty})
+	return build(&Data{Record: rec, Dir: dir, Agent: agent, samples: empty, performance: empty, allocations: empty, slaMetrics: empty})
 }
 
 // State returns the state of a run as one word, "running" only if an agent works on it, and its light.

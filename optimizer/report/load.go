@@ -25,7 +25,7 @@ type Data struct {
 	// Missing describes the tables that are absent, damaged or empty. The report is complete only if it is empty.
 	Missing []string
 
-	samples, performance, allocations, slaMetrics, pareto *table
+	samples, performance, allocations, slaMetrics *table
 }
 
 // Names of the tables that a report reads, as written by package monitor.
@@ -34,7 +34,6 @@ const (
 	performanceFile = "performance_metrics.csv"
 	allocationsFile = "allocation_history.csv"
 	slaFile         = "sla_metrics.csv"
-	paretoFile      = "pareto_front.csv"
 )
 
 // Load reads a run directory. Only an unreadable run.json is an error. A missing or damaged table is listed in
@@ -50,7 +49,7 @@ func Load(dir string) (*Data, error) {
 		to   **table
 	}{
 		{samplesFile, &d.samples}, {performanceFile, &d.performance}, {allocationsFile, &d.allocations},
-		{slaFile, &d.slaMetrics}, {paretoFile, &d.pareto},
+		{slaFile, &d.slaMetrics},
 	} {
 		var why string
 		*t.to, why = loadTable(filepath.Join(dir, t.name))
@@ -135,8 +134,6 @@ func mayBeEmpty(r *journal.Record, name string) bool {
 	switch name {
 	case slaFile:
 		return !limited(r.SLA)
-	case paretoFile:
-		return r.Plan == nil || len(r.Plan.Candidates) == 0
 	case performanceFile:
 		return r.Outcome.Rows == 0
 	}
@@ -161,11 +158,6 @@ func (t *table) text(row int, column string) string {
 		return ""
 	}
 	return strings.TrimSpace(t.rows[row][i])
-}
-
-func (t *table) yes(row int, column string) bool {
-	b, _ := strconv.ParseBool(t.text(row, column))
-	return b
 }
 
 // series returns a column against time_s, or against column x; rows without both values are gaps (NaN).

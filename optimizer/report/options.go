@@ -31,6 +31,9 @@ func optionsSection(d *Data) section {
 	if hasChance(r.SLA) {
 		s.Intro += " Chance: probability of meeting the limits on time and cost."
 	}
+	if limited(r.SLA) && slices.ContainsFunc(r.Plan.Candidates, func(c plan.Candidate) bool { return c.Slower }) {
+		s.Intro += " Slower: than the baseline, so that only a preference selects it."
+	}
 	again := func(c plan.Candidate) bool { return c.Again }
 	if note := againNote(slices.ContainsFunc(r.Plan.Candidates, again)); note != "" {
 		s.Intro += " " + note
@@ -85,10 +88,7 @@ func briefOptions(d *Data) section {
 		g.Columns = append(g.Columns, left("SLA")...)
 	}
 	for _, o := range options {
-		cells := []string{o.Prefer, candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
-		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
-			cells[0] += " ← chosen"
-		}
+		cells := []string{chosenMark(o.Prefer, o.Candidate, r.Plan), candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
 		if limited(r.SLA) {
 			word := feasibility(o.Candidate)
 			if hasChance(r.SLA) {
@@ -119,14 +119,18 @@ func candidateName(c plan.Candidate) string {
 	return allocationText(c.Allocation)
 }
 
+// chosenMark marks the name of the row of the chosen candidate.
+func chosenMark(name string, c plan.Candidate, p *journal.Plan) string {
+	if c.Allocation.Same(p.Allocation) {
+		name += " ← chosen"
+	}
+	return name
+}
+
 func optionTable(r *journal.Record) *grid {
 	g := &grid{Columns: slices.Concat(left("Prefer", "Allocation"), right("Time", "Cost", "Time change", "Cost change", "Resources change"), left(slaColumns(r.SLA)...))}
 	for _, o := range mergedOptions(r.Plan.Options) {
-		name := o.Prefer
-		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
-			name += " ← chosen"
-		}
-		cells := append([]string{name, candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
+		cells := append([]string{chosenMark(o.Prefer, o.Candidate, r.Plan), candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
 			optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct)}, slaCells(r.SLA, o.Candidate)...)
 		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
 	}
@@ -138,7 +142,7 @@ func candidateRow(s journal.SLA, c plan.Candidate, cells []string) []cell {
 	switch {
 	case !limited(s):
 		return row(cells...)
-	case c.Feasible:
+	case meetsSLA(c):
 		return with(row(cells...), good)
 	}
 	return with(row(cells...), bad)
@@ -168,12 +172,18 @@ func optionChange(p *float64) string {
 	return change(*p)
 }
 
+// meetsSLA reports whether a candidate is predicted to meet the SLA, also one that was excluded only as slower than the
+// baseline.
+func meetsSLA(c plan.Candidate) bool { return c.Feasible || c.Slower && len(c.Breaks) == 0 }
+
 // feasibility describes whether a candidate is predicted to meet the SLA.
 func feasibility(c plan.Candidate) string {
-	if c.Feasible {
+	switch {
+	case c.Feasible:
 		return "feasible"
-	}
-	if len(c.Breaks) == 0 {
+	case meetsSLA(c):
+		return "feasible, slower"
+	case len(c.Breaks) == 0:
 		return "at risk"
 	}
 	names := make([]string, len(c.Breaks))
@@ -198,15 +208,11 @@ func candidates(r *journal.Record) block {
 	})
 	g := &grid{Columns: slices.Concat(left("Allocation"), right("Time", "Cost", "Resources"), left("Pareto front"), left(slaColumns(r.SLA)...)), Long: len(list) > 8}
 	for _, c := range list {
-		name := candidateName(c)
-		if c.Allocation.Same(p.Allocation) {
-			name += " ← chosen"
-		}
 		front := ""
 		if c.OnFront {
 			front = "yes"
 		}
-		cells := append([]string{name, interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), front}, slaCells(r.SLA, c)...)
+		cells := append([]string{chosenMark(candidateName(c), c, p), interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), front}, slaCells(r.SLA, c)...)
 		g.Rows = append(g.Rows, candidateRow(r.SLA, c, cells))
 	}
 	return block{Caption: "All " + plural(len(list), "candidate") + " (predicted), the Pareto front first", Table: g}

@@ -8,7 +8,6 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/page"
-	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -20,45 +19,12 @@ type frontPoint struct {
 	feasible, onFront, chosen bool
 }
 
-// lastDecision returns the index of the first row of the last decision in the table. The rows of one decision have
-// nearly the same time and each allocation once; a later time or a repeated allocation starts the next decision.
-func lastDecision(t *table) int {
-	const moment = 2.0 // s
-	first := 0
-	seen := map[string]bool{}
-	for i := range t.rows {
-		what := strings.Join([]string{t.text(i, "gpus"), t.text(i, "cpus"), t.text(i, "memory_gib"), t.text(i, "batch_size"), t.text(i, "num_workers"), t.text(i, "threads")}, "/")
-		if seen[what] || i > 0 && t.number(i, "time_s")-t.number(i-1, "time_s") > moment {
-			first, seen = i, map[string]bool{}
-		}
-		seen[what] = true
-	}
-	return first
-}
-
-// frontPoints returns the candidates of the last decision in the table or, without a table, of the plan.
-func frontPoints(d *Data) []frontPoint {
-	t := d.pareto
+// frontPoints returns the candidates of the last decision; none without a total, when no whole run is predicted.
+func frontPoints(r *journal.Record) []frontPoint {
 	var list []frontPoint
-	for i := lastDecision(t); i < t.len(); i++ {
-		iv := func(name string) sla.Interval {
-			return sla.Interval{P5: t.number(i, name+"_p5"), P50: t.number(i, name+"_p50"), P95: t.number(i, name+"_p95")}
-		}
-		whole := func(name string) int {
-			if v := t.number(i, name); known(v) {
-				return int(v)
-			}
-			return 0
-		}
-		a := resources.Allocation{GPUs: whole("gpus"), CPUs: whole("cpus"), BatchSize: whole("batch_size"), NumWorkers: whole("num_workers"), Threads: whole("threads")}
-		if v := t.number(i, "memory_gib"); known(v) {
-			a.Memory = resources.GiB(v)
-		}
-		list = append(list, frontPoint{allocationText(a), iv("seconds"), iv("cost_usd"), t.number(i, "resource"), t.yes(i, "feasible"), t.yes(i, "on_front"), t.yes(i, "chosen")})
-	}
-	if len(list) == 0 && d.Record.Plan != nil {
-		for _, c := range d.Record.Plan.Candidates {
-			list = append(list, frontPoint{allocationText(c.Allocation), c.Seconds, c.CostUSD, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(d.Record.Plan.Allocation)})
+	if r.Plan != nil {
+		for _, c := range r.Plan.Candidates {
+			list = append(list, frontPoint{allocationText(c.Allocation), c.Seconds, c.CostUSD, c.Resource, meetsSLA(c), c.OnFront, c.Allocation.Same(r.Plan.Allocation)})
 		}
 	}
 	return slices.DeleteFunc(list, func(o frontPoint) bool { return !predicted(o.seconds) || !predicted(o.cost) })
@@ -67,7 +33,7 @@ func frontPoints(d *Data) []frontPoint {
 // frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
 // marked; the size of a point is its resource use.
 func frontPicture(d *Data) page.Picture {
-	r, list := d.Record, frontPoints(d)
+	r, list := d.Record, frontPoints(d.Record)
 	slices.SortStableFunc(list, func(a, b frontPoint) int { return cmp.Compare(a.seconds.P50, b.seconds.P50) })
 	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
 		Intervals: true, XLimit: page.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: page.Level{Name: "budget", Value: r.SLA.CostMaxUSD},

@@ -65,11 +65,11 @@ func (r *recording) line(table string, values ...any) {
 }
 
 var headers = map[string]string{
-	samplesFile:     "time_s,gpus,cpus,memory_gib,tree_cpu_percent,tree_memory_gib,tree_read_bytes,tree_write_bytes,procs,host_cpu_percent,host_memory_gib,gpu_util_percent,gpu_memory_gib,gpu_power_w,gpu_energy_j,cost_usd,projected_s,projected_cost_usd",
-	performanceFile: "time_s,epoch,step,epoch_time_s,throughput,train_loss,train_accuracy,test_loss,test_accuracy,gpus,cpus,gpu_util_percent,cpu_util_percent,cost_usd",
-	allocationsFile: "time_s,gpus,cpus,memory_gib,batch_size,num_workers,applied,reason",
-	slaFile:         "time_s,objective,value,limit,unit,projected_p5,projected_p50,projected_p95,status,severity",
-	paretoFile:      "time_s,gpus,cpus,memory_gib,batch_size,seconds_p5,seconds_p50,seconds_p95,cost_usd_p5,cost_usd_p50,cost_usd_p95,resource,feasible,on_front,chosen",
+	samplesFile:        "time_s,gpus,cpus,memory_gib,tree_cpu_percent,tree_memory_gib,tree_read_bytes,tree_write_bytes,procs,host_cpu_percent,host_memory_gib,gpu_util_percent,gpu_memory_gib,gpu_power_w,gpu_energy_j,cost_usd,projected_s,projected_cost_usd",
+	performanceFile:    "time_s,epoch,step,epoch_time_s,throughput,train_loss,train_accuracy,test_loss,test_accuracy,gpus,cpus,gpu_util_percent,cpu_util_percent,cost_usd",
+	allocationsFile:    "time_s,gpus,cpus,memory_gib,batch_size,num_workers,applied,reason",
+	slaFile:            "time_s,objective,value,limit,unit,projected_p5,projected_p50,projected_p95,status,severity",
+	"pareto_front.csv": "time_s,gpus,cpus,memory_gib,batch_size,seconds_p5,seconds_p50,seconds_p95,cost_usd_p5,cost_usd_p50,cost_usd_p95,resource,feasible,on_front,chosen",
 }
 
 var nan = math.NaN()
@@ -256,7 +256,7 @@ func frontCandidates(r *journal.Record, out *recording, choice resources.Allocat
 				}
 			}
 			p.Candidates = append(p.Candidates, c)
-			out.line(paretoFile, 33.0, 0, n, mem, "", c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(choice))
+			out.line("pareto_front.csv", 33.0, 0, n, mem, "", c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(choice))
 		}
 	}
 	option := func(prefer string, n int) {
@@ -316,7 +316,7 @@ func gpuRun() *recording {
 			c := plan.Candidate{Allocation: gpus(n), Seconds: around(sec, .08, .09), CostUSD: around(money, .08, .09), Resource: float64(n) / 8, Feasible: sec < 3600, Chance: .5, OnFront: b == 0}
 			c.Allocation.BatchSize = 256 * n / (1 + b)
 			r.Plan.Candidates = append(r.Plan.Candidates, c)
-			out.line(paretoFile, 300.0, n, 8*n, 30*n, c.Allocation.BatchSize, c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Feasible, c.OnFront, n == 4 && b == 0)
+			out.line("pareto_front.csv", 300.0, n, 8*n, 30*n, c.Allocation.BatchSize, c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Feasible, c.OnFront, n == 4 && b == 0)
 		}
 	}
 	r.Actions = []journal.Action{{AtS: 2000, Action: -1, Description: "GPUs 4 → 6", From: gpus(4), To: gpus(6), Reason: "behind the deadline", Applied: "restart"}}

@@ -3,6 +3,8 @@ package report
 import (
 	"strings"
 	"testing"
+
+	"trainopt/sla"
 )
 
 func TestFrontMarksWhatMatters(t *testing.T) {
@@ -17,36 +19,26 @@ func TestFrontMarksWhatMatters(t *testing.T) {
 	}
 }
 
-// TestLastDecisionIsDrawn checks that the last of several decisions in a table is drawn, and the plan if there is no
-// table.
-func TestLastDecisionIsDrawn(t *testing.T) {
-	head := headers[paretoFile] + "\n"
-	line := func(at, cpus string) string { return at + ",0," + cpus + ",1,,1,2,3,1,2,3,.5,1,1,0\n" }
-	for name, c := range map[string]struct {
-		table string
-		want  int
-	}{
-		"one":                            {line("33", "1") + line("33", "2") + line("33", "4"), 3},
-		"each row at its own moment":     {line("33.1", "1") + line("33.2", "2") + line("33.3", "4"), 3},
-		"again at once":                  {line("33.1", "1") + line("33.2", "2") + line("33.3", "1") + line("33.4", "2"), 2},
-		"later, of other allocations":    {line("33", "1") + line("33", "2") + line("60", "4"), 1},
-		"without times, the whole table": {line("", "1") + line("", "2"), 2},
-	} {
-		d := load(t, "nothing")
-		d.pareto, _ = readTable(strings.NewReader(head + c.table))
-		if got := len(frontPoints(d)); got != c.want {
-			t.Errorf("%s: %d offers, want %d", name, got, c.want)
-		}
+// TestFrontIsThatOfThePlan checks that the candidates of the last decision are drawn, none if no whole run is predicted,
+// and that one that was excluded only as slower than the baseline is not shown as a risk of the SLA.
+func TestFrontIsThatOfThePlan(t *testing.T) {
+	d := load(t, "finished")
+	d.Record.Plan.Candidates[3].Allocation.Threads = 1
+	list := frontPoints(d.Record)
+	if len(list) != 16 || !strings.Contains(list[3].name, "1\u00a0thread") {
+		t.Errorf("%d candidates, the fourth %q", len(list), list[3].name)
 	}
-	d := load(t, "nothing")
-	d.pareto, _ = readTable(strings.NewReader(strings.TrimSpace(head) + ",threads\n" + strings.ReplaceAll(line("33", "2")+line("33.1", "2"), "0\n", "0,\n") + strings.Replace(line("33.2", "2"), "0\n", "0,1\n", 1)))
-	if list := frontPoints(d); len(list) != 2 || !strings.Contains(list[1].name, "1\u00a0thread") {
-		t.Errorf("a candidate of other threads: %+v", list)
+	if got := frontPoints(load(t, "nothing").Record); len(got) != 0 {
+		t.Errorf("%d candidates without a plan", len(got))
 	}
-	d = load(t, "finished")
-	d.pareto = &table{}
-	if got := len(frontPoints(d)); got != 16 {
-		t.Errorf("%d offers of the plan, want 16", got)
+	c := &d.Record.Plan.Candidates[3]
+	c.Feasible, c.Slower, c.Breaks = false, true, nil
+	if list = frontPoints(d.Record); !list[3].feasible || feasibility(*c) != "feasible, slower" {
+		t.Errorf("slower than the baseline: %+v, %s", list[3], feasibility(*c))
+	}
+	c.Breaks = []sla.Objective{sla.Time}
+	if list = frontPoints(d.Record); list[3].feasible || feasibility(*c) != "deadline at risk" {
+		t.Errorf("slower, and late: %+v, %s", list[3], feasibility(*c))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -136,10 +137,13 @@ func TestResumeRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   sla.Spec
 		reason string
+		saving time.Duration // after the stop
 		more   Change
 	}{
-		"budget":   {sla.Spec{CostMaxUSD: 0.005}, "budget", Change{CostMaxUSD: 1}},
-		"deadline": {sla.Spec{TimeMax: 5 * time.Second}, "deadline", Change{TimeMax: time.Hour}},
+		"budget":                    {sla.Spec{CostMaxUSD: 0.005}, "budget", 1100 * time.Millisecond, Change{CostMaxUSD: 1}},
+		"deadline":                  {sla.Spec{TimeMax: 5 * time.Second}, "deadline", 1100 * time.Millisecond, Change{TimeMax: time.Hour}},
+		"stopped before a budget":   {sla.Spec{CostMaxUSD: 0.005}, "budget", 0, Change{CostMaxUSD: 1}},
+		"stopped before a deadline": {sla.Spec{TimeMax: 5 * time.Second}, "deadline", 0, Change{TimeMax: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +152,7 @@ func TestResumeRefused(t *testing.T) {
 					if !a.work(10, 1) {
 						s := a.stage
 						if a.n == 1 {
-							s.clock.advance(1100 * time.Millisecond) // saving takes longer than estimated
+							s.clock.advance(c.saving) // 1.1 s is longer than estimated
 						}
 						return a.leave()
 					}
@@ -178,7 +182,7 @@ func TestResumeRefused(t *testing.T) {
 			if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 10 || res.Record.Outcome.Rows != 10 {
 				t.Errorf("with more: exit %d (%v) after %v epochs in %d rows, want 0, 10, 10", res.Code, res.Err, res.Record.Outcome.Epochs, res.Record.Outcome.Rows)
 			}
-			wantSpent(t, res.Record, 11.1)
+			wantSpent(t, res.Record, 10+c.saving.Seconds())
 		})
 	}
 }
@@ -393,5 +397,31 @@ func TestEngineWithoutCapabilities(t *testing.T) {
 				t.Errorf("warnings %q", w)
 			}
 		})
+	}
+}
+
+func TestGPUsAreReservedWhileAJobStarts(t *testing.T) {
+	t.Parallel()
+	host := resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16, GPUs: []resources.GPU{
+		{Index: 100, UUID: t.Name() + "-0", Memory: 40}, {Index: 101, UUID: t.Name() + "-1", Memory: 40}}}
+	pick := func() string {
+		ids, release := host.Pick(1, func() map[string]int { return nil })
+		defer release()
+		return strings.Join(ids, ",")
+	}
+	s := newStage(t, resumable(3, 1))
+	var beside string
+	s.onStart = func(int, launch.Command) { beside = pick() }
+	s.cfg.GPUs = "1"
+	agent := s.agent()
+	agent.Discover = func(context.Context) (resources.Host, error) { return host, nil }
+	if res := agent.Run(t.Context(), s.cfg, nil); res.Code != CodeDone {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	if got := s.started()[0].setting("CUDA_VISIBLE_DEVICES"); got != host.GPUs[0].UUID || beside != host.GPUs[1].UUID {
+		t.Errorf("the job has %s, one that starts beside it %s", got, beside)
+	}
+	if got := pick(); got != host.GPUs[0].UUID {
+		t.Errorf("after the start %s is chosen: the reservation has not ended", got)
 	}
 }

@@ -70,7 +70,9 @@ func (r *run) detach() {
 // both to the Launcher. A failure to start ends the run.
 func (r *run) launch(ctx context.Context, a resources.Allocation, label string, resume bool) {
 	if a.GPUs > 0 && len(a.GPUIDs) != a.GPUs {
-		a.GPUIDs = r.Host.Pick(a.GPUs, nil)
+		ids, release := r.Host.Pick(a.GPUs, func() map[string]int { return r.sampler.processes(ctx, r.Clock.Now()) })
+		defer release() // the job shows them
+		a.GPUIDs = ids
 	}
 	if err := r.Limits.Check(a, r.Host); err != nil {
 		r.failStart(CodeOurs, err, err)

@@ -34,6 +34,7 @@ type observerClient struct {
 	facts      observe.Facts
 	last       observe.Progress // latest report
 	counted    countedSteps     // since the last call of observe
+	stepped    observe.Facts    // those of the last call of observe
 	earlier    earlierTrainings // of this launch
 
 	reported int // number of checkpoints in facts already processed
@@ -286,6 +287,7 @@ func (r *run) observe() {
 	if seg := r.Progress.Current(); seg != nil {
 		seg.Counted.add(o.counted)
 		o.counted = countedSteps{}
+		seg.Used.step(&o.stepped, &o.facts)
 	}
 	if n := o.samples(r.Progress.Unit); n > 0 && o.last.PID > 0 { // otherwise no observed process trains
 		r.Progress.UnitSamples = n

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"trainopt/internal/stat"
+	"trainopt/monitor"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -67,7 +69,8 @@ type Segment struct {
 	OnDemand    bool                 `json:"on_demand,omitempty"` // on the machine on demand of a run that may use spot capacity
 	PowerW      int                  `json:"power_w,omitempty"`   // power limit of the GPUs that was measured; 0: not changed
 	Trial       bool                 `json:"trial,omitempty"`     // of power limits: blocks go to Left
-	Partner     string               `json:"partner,omitempty"`   // that shared the devices; empty: none
+	Used        usage                `json:"used,omitzero"`
+	Partner     string               `json:"partner,omitempty"` // that shared the devices; empty: none
 }
 
 // countedSteps is work counted by the observer in the training, between the ends of two steps.
@@ -81,6 +84,63 @@ func (c *countedSteps) add(o countedSteps) {
 	c.Steps, c.Samples, c.Seconds = c.Steps+o.Steps, c.Samples+o.Samples, c.Seconds+o.Seconds
 }
 
+// usage is what a job used of its allocation while it worked, as running means.
+type usage struct {
+	perf.Utilization
+	Samples  int     `json:"samples"`    // of the machine, while no other program took the job's CPUs
+	Stepping float64 `json:"stepping_s"` // between steps of a training with loader processes
+}
+
+// Fewer samples, or less time, are no evidence.
+const (
+	usageSamples  = 3
+	usageStepping = 1.0 // s
+)
+
+// known returns the utilization as far as there is evidence.
+func (u *usage) known() (out perf.Utilization) {
+	if u.Samples >= usageSamples {
+		out.CPUs, out.GPUs = u.CPUs, u.GPUs
+	}
+	if u.Stepping >= usageStepping {
+		out.Compute = u.Compute
+	}
+	return out
+}
+
+// sample adds a sample of the machine; disturbed is true if other programs may have had the job's CPUs.
+func (u *usage) sample(s *monitor.Sample, disturbed bool) {
+	cpus := s.Tree.CPUPercent / 100
+	if disturbed || !(cpus > 0) {
+		return
+	}
+	u.Samples++
+	u.CPUs += (cpus - u.CPUs) / float64(u.Samples)
+	working := 0.0
+	for _, g := range s.GPUs {
+		if g.UtilPercent > 0 {
+			working++
+		}
+	}
+	u.GPUs = max(u.GPUs, working)
+}
+
+// step adds the time between the steps since the last facts. A loader without processes of its own prepares the input
+// between the steps, so that its wait is computing as well.
+func (u *usage) step(last, now *observe.Facts) {
+	stepping, waiting := now.Stepping, now.Waiting
+	if last.PID == now.PID && last.Training == now.Training {
+		stepping, waiting = stepping-last.Stepping, waiting-last.Waiting
+	}
+	*last = *now
+	if now.Workers < 1 || stepping <= 0 || waiting < 0 {
+		return
+	}
+	u.Stepping += stepping.Seconds()
+	compute := math.Max(0, 1-waiting.Seconds()/stepping.Seconds())
+	u.Compute += (compute - u.Compute) * stepping.Seconds() / u.Stepping
+}
+
 // Observation returns the segment in the form required by the performance model; ok is false if nothing was timed.
 func (s *Segment) Observation(unitSamples float64) (perf.Observation, bool) {
 	if len(s.Blocks) == 0 {
@@ -90,7 +150,7 @@ func (s *Segment) Observation(unitSamples float64) (perf.Observation, bool) {
 	if s.PeakGiB > 0 {
 		peak = s.PeakGiB
 	}
-	return perf.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks[s.warmUp():], UnitSamples: unitSamples, PeakMemoryGiB: peak, LiveCut: s.LiveCut}, true
+	return perf.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks[s.warmUp():], UnitSamples: unitSamples, PeakMemoryGiB: peak, LiveCut: s.LiveCut, Used: s.Used.known()}, true
 }
 
 const (

@@ -119,6 +119,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if err := r.programGone(); r.Ended && err != nil {
 		return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
 	}
+	limits := r.Config.SLA
 	changed := r.changeLimits(change)
 	if change.Engine != "" {
 		if !r.Ended {
@@ -132,7 +133,11 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(fmt.Errorf("money spent so far: %w", err))
 	}
 	if r.Ended { // refuse before any file is written
-		if err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))+r.besideUSD(r.Clock.Now())); err != nil {
+		err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))+r.besideUSD(r.Clock.Now()))
+		if e := r.rec.Exit; err == nil && e != nil && (e.Reason == "deadline" && r.Config.SLA.TimeMax == limits.TimeMax || e.Reason == "budget" && r.Config.SLA.CostMaxUSD == limits.CostMaxUSD) {
+			err = fmt.Errorf("its %s has stopped it (%s): give a higher limit", e.Reason, limits)
+		}
+		if err != nil {
 			return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
 		}
 	}

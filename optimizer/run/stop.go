@@ -215,7 +215,7 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	r.readLastRows()
 	r.observe()
 	seg := r.Progress.Current()
-	if exit.PeakMemoryGiB != nil {
+	if exit.PeakMemoryGiB != nil && !exit.PeakAtMost {
 		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
 	}
 	r.detach()

@@ -378,6 +378,16 @@ func (s *sampling) pids() ([]int, error) {
 	return s.tree.PIDs()
 }
 
+// processes counts the processes on each GPU of this machine.
+func (s *sampling) processes(ctx context.Context, now time.Time) map[string]int {
+	n := map[string]int{}
+	sample, _ := s.sampler.Sample(ctx, now)
+	for _, g := range sample.GPUs {
+		n[g.UUID] = len(g.PIDs)
+	}
+	return n
+}
+
 func (s *sampling) detach() {
 	s.tree, s.remote = nil, nil
 	s.last = monitor.NoSample(s.last.At)
@@ -456,6 +466,10 @@ func (r *run) sample(ctx context.Context) {
 	if v := s.GPUMean(); !math.IsNaN(v) {
 		seg.GPUSum += v
 		seg.GPUN++
+	}
+	if seg.FirstRowAt > 0 && seg.EndedAt == 0 {
+		foreign := (s.Host.CPUPercent*r.sampler.machineCPUs - s.Tree.CPUPercent) / 100
+		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-float64(r.Current.CPUs)+foreignSlack)
 	}
 }
 

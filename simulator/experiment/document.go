@@ -92,15 +92,12 @@ func (c *Comparison) section(pictured bool) page.Section {
 
 // estimates plots the mean of each policy in a metric.
 func (c *Comparison) estimates(m Metric) page.Picture {
-	unit := 1.0 // of the axis, whose steps are round numbers
-	if m.Hours {
-		unit = 3600
-	}
+	unit, _ := m.scale() // of the axis, whose steps are round numbers
 	label := func(v float64) string { return m.show(Number(v * unit)) }
 	if m.Unit == "share" { // without trailing zeros
 		label = func(v float64) string { return strings.Replace(fmt.Sprintf("%.4g %%", 100*v), "-", "−", 1) }
 	}
-	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: label, Why: "no policy has a value"}
+	e := page.Estimates{Title: m.Label() + ", means and 95 % intervals", Label: label, Plain: m.Unit != "share", Why: "no policy has a value"}
 	for _, p := range c.Policies {
 		r, _ := c.Row(p, m.Name)
 		if r.N == 0 {
@@ -147,7 +144,7 @@ func (c *Comparison) subtitle() string {
 	if !c.tested() {
 		test = fmt.Sprintf("too few seeds for a test (below %d)", enoughSeeds)
 	}
-	return fmt.Sprintf("%d policies, %d cases from %d seeds; 95 %% intervals (BCa bootstrap over seeds); %s", len(c.Policies), c.Cases, c.Seeds, test)
+	return fmt.Sprintf("%d policies, %s from %s; 95 %% intervals (BCa bootstrap over seeds); %s", len(c.Policies), page.Plural(c.Cases, "case"), page.Plural(c.Seeds, "seed"), test)
 }
 
 // tested reports whether there are enough seeds for a meaningful test.
@@ -224,10 +221,8 @@ func (c *Comparison) metric(m Metric) *page.Table {
 func (m Metric) Label() string {
 	name, unit := cmp.Or(m.Title, m.Name), ""
 	if end, ok := map[string]string{"s": "_s", "USD": "_usd", "J": "_joules"}[m.Unit]; ok {
-		name, unit = strings.TrimSuffix(name, end), " ("+m.Unit+")"
-	}
-	if m.Hours {
-		unit = " (h)"
+		_, shown := m.scale()
+		name, unit = strings.TrimSuffix(name, end), " ("+shown+")"
 	}
 	words := strings.Split(name, "_")
 	for i, w := range words {
@@ -236,6 +231,17 @@ func (m Metric) Label() string {
 		}
 	}
 	return strings.Join(words, " ") + unit
+}
+
+// scale returns the unit in which the values of a metric are displayed, and its size in the unit of the metric.
+func (m Metric) scale() (size float64, unit string) {
+	switch {
+	case m.Hours:
+		return 3600, "h"
+	case m.Unit == "J":
+		return 1e6, "MJ"
+	}
+	return 1, m.Unit
 }
 
 // caption returns a one-line explanation of a metric.
@@ -265,10 +271,8 @@ func (m Metric) show(n Number) string {
 	if m.Unit == "share" {
 		return sign + figure(100*float64(n)) + " %"
 	}
-	if m.Hours {
-		n /= 3600
-	}
-	return sign + figure(float64(n))
+	size, _ := m.scale()
+	return sign + figure(float64(n)/size)
 }
 
 // signed formats a difference with its sign.
@@ -285,10 +289,8 @@ func (m Metric) between(lo, hi Number) string {
 	if m.Unit == "share" {
 		return figure(100*float64(lo)) + " … " + figure(100*float64(hi)) + " %"
 	}
-	if m.Hours {
-		lo, hi = lo/3600, hi/3600
-	}
-	return figure(float64(lo)) + " … " + figure(float64(hi))
+	size, _ := m.scale()
+	return figure(float64(lo)/size) + " … " + figure(float64(hi)/size)
 }
 
 // figure formats a value with three significant digits, without an exponent between 0.001 and a million.

@@ -41,7 +41,7 @@ func TestFold(t *testing.T) {
 func TestLabel(t *testing.T) {
 	for want, m := range map[string]Metric{
 		"above optimum": {Name: "above_optimum", Unit: "share"}, "mean JCT (h)": {Name: "mean_jct_s", Unit: "s", Hours: true}, "solve (s)": {Name: "solve_s", Unit: "s"},
-		"cost (USD)": {Name: "cost_usd", Unit: "USD"}, "energy (J)": {Name: "energy_joules", Unit: "J"}, "SLO share": {Name: "slo_share", Unit: "share"}, "gap points": {Name: "gap_points", Unit: "points"},
+		"cost (USD)": {Name: "cost_usd", Unit: "USD"}, "energy (MJ)": {Name: "energy_joules", Unit: "J"}, "SLO share": {Name: "slo_share", Unit: "share"}, "gap points": {Name: "gap_points", Unit: "points"},
 	} {
 		if got := m.Label(); got != want {
 			t.Errorf("%s: %q, want %q", m.Name, got, want)

@@ -91,6 +91,7 @@ type job struct {
 //	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where a spot price exists
 //	spot             a trace from a random tick, or times up and away exponential with the means of drawSpot
 //	noise            drawNoise
+//	use              drawUsed
 //	SLA              none 25 %, deadline 30 %, budget 20 %, both 25 %
 //	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × baseline / fastest)
 //	budget           (cheapest candidate that meets the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × baseline / cheapest)
@@ -214,6 +215,7 @@ func (d *Generator) try(rng *rand.Rand) (job, bool) {
 	}
 	d.drawInterruptions(rng, &j)
 	drawSLA(rng, &j)
+	j.Used = drawUsed(&j)
 	return j, true
 }
 

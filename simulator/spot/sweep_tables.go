@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
@@ -19,7 +20,7 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.
 	}
 	var out []experiment.Table
 	if len(each) > 1 {
-		cost := experiment.Table{Title: "cost of what on demand alone costs, by deadline (× work), means and 95 % intervals", Head: head}
+		cost := experiment.Table{Title: "cost relative to on demand alone, by deadline (× work), means and 95 % intervals", Head: head}
 		for _, p := range s.Policies {
 			line := []string{p}
 			for _, c := range each {
@@ -114,10 +115,11 @@ func ratio(a, b []float64) (ratio, lo, hi float64) {
 
 // percents formats a ratio and its interval in percent.
 func percents(mean, lo, hi float64) string {
-	if math.IsNaN(lo) || math.IsNaN(hi) {
-		return page.Fixed(100*mean, 1) + " %"
+	text := page.Fixed(100*mean, 1) + " %"
+	if !math.IsNaN(lo) && !math.IsNaN(hi) {
+		text += fmt.Sprintf(" (%s…%s)", page.Fixed(100*lo, 1), page.Fixed(100*hi, 1))
 	}
-	return fmt.Sprintf("%s %% (%s…%s)", page.Fixed(100*mean, 1), page.Fixed(100*lo, 1), page.Fixed(100*hi, 1))
+	return strings.ReplaceAll(text, "-", "−")
 }
 
 // charts returns the chart of the cost over deadlines.

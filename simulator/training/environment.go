@@ -171,7 +171,15 @@ func (e *Environment) measure(a resources.Allocation, units float64) {
 		e.seen[n-1].UnitSeconds = append(e.seen[n-1].UnitSeconds, seconds...)
 		return
 	}
-	e.seen = append(e.seen, perf.Observation{Allocation: a, UnitSeconds: seconds, UnitSamples: e.scenario.UnitSamples, PeakMemoryGiB: math.NaN()})
+	e.seen = append(e.seen, perf.Observation{Allocation: a, UnitSeconds: seconds, UnitSamples: e.scenario.UnitSamples, PeakMemoryGiB: math.NaN(), Used: e.used(a)})
+}
+
+// used returns the measured utilization.
+func (e *Environment) used(a resources.Allocation) perf.Utilization {
+	if e.scenario.Used == nil {
+		return perf.Utilization{}
+	}
+	return e.scenario.Used(a)
 }
 
 // updateOutlook updates the outlook from the run and, with refit, fits the performance model again.

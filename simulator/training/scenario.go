@@ -45,6 +45,8 @@ type Scenario struct {
 	Startup float64 // seconds from launch to the first unit
 	Restart float64 // seconds of one more restart: checkpoint, exit, start, warm-up
 	Noise   Noise
+	// Used returns what the job uses of an allocation, as measured; nil: it is not measured.
+	Used func(resources.Allocation) perf.Utilization
 	// Interruptions are in ascending order of At; nil for capacity that is not taken away.
 	Interruptions []Interruption
 }

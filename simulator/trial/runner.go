@@ -127,6 +127,10 @@ func (r *runner) unit() {
 		row.Set(trainlog.DataCount, r.s.UnitSamples)
 	}
 	r.progress.Add(&row, seconds(r.x.Elapsed))
+	if r.s.Used != nil {
+		seg := r.progress.Current()
+		seg.Used.Utilization, seg.Used.Samples, seg.Used.Stepping = r.s.Used(a), math.MaxInt, math.Inf(1)
+	}
 }
 
 // label returns the label of the current segment.

@@ -17,7 +17,8 @@ type Estimate struct {
 type Estimates struct {
 	Title string
 	Rows  []Estimate
-	Label func(float64) string // formats the ticks
+	Label func(float64) string // formats the ends of intervals, and the ticks unless Plain is set
+	Plain bool                 // ticks are numbers with the same number of decimals
 	Why   string               // reason shown when the picture is empty
 }
 
@@ -48,12 +49,16 @@ func (e *Estimates) Picture() Picture {
 func (e *Estimates) draw(d *Drawing, values []float64) {
 	lo, hi := least(values), most(values)
 	x := NewScale(values, 5, lo > 0 && lo < hi/2, false)
+	tick := e.Label
+	if e.Plain {
+		tick = x.Label
+	}
 	name := d.Width * .3
 	x.From, x.To = name, d.Width-barText
 	bottom := barStep * float64(len(e.Rows))
 	for _, t := range x.Ticks {
 		at := Px(x.At(t))
-		d.F(`<line class="grid" x1="%s" x2="%s" y1="0" y2="%g"/><text class="tick mid" x="%s" y="%g">%s</text>`, at, at, bottom, at, bottom+17, Esc(e.Label(t)))
+		d.F(`<line class="grid" x1="%s" x2="%s" y1="0" y2="%g"/><text class="tick mid" x="%s" y="%g">%s</text>`, at, at, bottom, at, bottom+17, Esc(tick(t)))
 	}
 	for i, r := range e.Rows {
 		y := barStep * (float64(i) + .5)

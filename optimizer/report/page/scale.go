@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Scale maps data values to pixels along one axis.
@@ -86,13 +87,14 @@ func (s *Scale) ticksEvery(step float64) {
 	}
 	decimals := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	s.Label = func(v float64) string {
+		text := Thousands(v)
 		switch {
-		case decimals == 0:
-			return Thousands(v)
 		case decimals > 8:
-			return strconv.FormatFloat(v, 'g', 6, 64)
+			text = strconv.FormatFloat(v, 'g', 6, 64)
+		case decimals > 0:
+			text = Fixed(v, decimals)
 		}
-		return strconv.FormatFloat(v, 'f', decimals, 64)
+		return strings.Replace(text, "-", "−", 1)
 	}
 }
 
@@ -126,7 +128,12 @@ func (s *Scale) logTicks() {
 	}
 	s.Ticks = all[lo : max(hi, lo+1)+1]
 	s.Min, s.Max = s.Ticks[0], s.Ticks[len(s.Ticks)-1]
-	s.Label = func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	s.Label = func(v float64) string {
+		if v >= 1000 && v < 1e7 {
+			return Thousands(v)
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
 	for len(s.Ticks) > 8 { // keep only the powers of ten, or every other tick
 		var fewer []float64
 		for i, t := range s.Ticks {

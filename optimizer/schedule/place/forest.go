@@ -39,8 +39,8 @@ type forestReport struct {
 	R2 float64
 }
 
-// forest holds a regression forest per app. It is immutable and safe for concurrent use.
-type forest struct {
+// Forest holds a regression forest per app. It is immutable and safe for concurrent use.
+type Forest struct {
 	apps  []string
 	trees [][]tree // by app
 }
@@ -72,7 +72,7 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func (s *Samples) TrainForest(o ForestOptions) (*forest, forestReport, error) {
+func (s *Samples) TrainForest(o ForestOptions) (*Forest, forestReport, error) {
 	o, err := o.withDefaults()
 	if err == nil {
 		err = check(s)
@@ -90,7 +90,7 @@ func (s *Samples) TrainForest(o ForestOptions) (*forest, forestReport, error) {
 		return nil, forestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
 	}
 	train := newRows(s, order[held:])
-	f := &forest{apps: s.Apps, trees: make([][]tree, apps)}
+	f := &Forest{apps: s.Apps, trees: make([][]tree, apps)}
 	for a := range f.trees {
 		f.trees[a] = make([]tree, o.Trees)
 	}
@@ -135,7 +135,7 @@ func known(y float64) float64 {
 
 // Predict sets rps to the throughput of one container of each app in a pattern with these counts. For absent apps,
 // the forests' prediction is near 0.
-func (f *forest) Predict(counts []uint8, rps []float64) {
+func (f *Forest) Predict(counts []uint8, rps []float64) {
 	for a, trees := range f.trees {
 		sum := 0.0
 		for i := range trees {
@@ -146,7 +146,7 @@ func (f *forest) Predict(counts []uint8, rps []float64) {
 }
 
 // Table predicts every pattern of at most capacity containers.
-func (f *forest) Table(capacity int) (*Table, error) {
+func (f *Forest) Table(capacity int) (*Table, error) {
 	// The blank table numbers the patterns, so that they can be distributed over the processors.
 	blank, err := NewTable(f.apps, capacity, func([]uint8, []float64) {})
 	if err != nil {
@@ -180,7 +180,7 @@ func (f *forest) Table(capacity int) (*Table, error) {
 
 // score returns the R² of Report: per app 1 − squared error / variance, averaged over apps. An app of zero variance
 // counts as 1 if predicted exactly, otherwise as 0.
-func (f *forest) score(s *Samples, rows []int) float64 {
+func (f *Forest) score(s *Samples, rows []int) float64 {
 	if len(rows) == 0 {
 		return math.NaN()
 	}

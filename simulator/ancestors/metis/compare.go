@@ -51,8 +51,8 @@ type single struct {
 	Reason           string             // reason for the missing placement
 }
 
-// compared is the result of a comparison: a table per scenario, and every single placement.
-type compared struct {
+// Result is the result of a comparison: a table per scenario, and every single placement.
+type Result struct {
 	*experiment.Comparison
 	Each    []*experiment.Comparison // by scenario; nil for a scenario that was not run
 	Singles []single
@@ -91,13 +91,13 @@ type measured struct {
 // Run runs every method on every case. A case without a placement has no values for that method, which is noted.
 // Except for times, the result is independent of the number of workers. When ctx is cancelled, Compare returns the
 // complete results with the error.
-func (c *Comparison) Run(ctx context.Context) (*compared, error) {
+func (c *Comparison) Run(ctx context.Context) (*Result, error) {
 	for _, name := range c.Methods {
 		if _, err := Find(name); err != nil {
 			return nil, err
 		}
 	}
-	r := &compared{Each: make([]*experiment.Comparison, len(c.Scenarios))}
+	r := &Result{Each: make([]*experiment.Comparison, len(c.Scenarios))}
 	total, done := 0, 0
 	for i := range c.Scenarios {
 		total += len(c.Scenarios[i].Cases)
@@ -195,7 +195,7 @@ func (c *Comparison) single(ctx context.Context, s *Scenario, method string, k i
 }
 
 // reasons returns notes on the methods that found no placement in a scenario.
-func (r *compared) reasons(names []string, scenario string) []string {
+func (r *Result) reasons(names []string, scenario string) []string {
 	var out []string
 	for _, name := range names {
 		n, first := 0, ""
@@ -214,7 +214,7 @@ func (r *compared) reasons(names []string, scenario string) []string {
 }
 
 // assemble combines the scenarios.
-func (r *compared) assemble(c *Comparison) {
+func (r *Result) assemble(c *Comparison) {
 	each := slices.DeleteFunc(slices.Clone(r.Each), func(e *experiment.Comparison) bool { return e == nil })
 	if len(each) == 0 {
 		return
@@ -240,7 +240,7 @@ func (r *compared) assemble(c *Comparison) {
 }
 
 // byScenario returns a table of one metric by method and scenario.
-func (r *compared) byScenario(c *Comparison, m experiment.Metric) experiment.Table {
+func (r *Result) byScenario(c *Comparison, m experiment.Metric) experiment.Table {
 	t := experiment.Table{Title: m.Name + ": " + m.Means + "; ± is half the 95 % interval", Head: []string{c.XName}}
 	for i := range c.Scenarios {
 		t.Head = append(t.Head, short(c.Scenarios[i].X))
@@ -256,7 +256,7 @@ func (r *compared) byScenario(c *Comparison, m experiment.Metric) experiment.Tab
 }
 
 // Words formats the mean of a method's metric in a scenario, with the half-width of its interval; "–" if unknown.
-func (r *compared) Words(scenario int, method, metric string) string {
+func (r *Result) Words(scenario int, method, metric string) string {
 	row, ok := r.at(scenario, method, metric)
 	if !ok || !row.Mean.Known() {
 		return "–"
@@ -283,14 +283,14 @@ func (r *compared) Words(scenario int, method, metric string) string {
 	return text + unit
 }
 
-func (r *compared) at(scenario int, method, metric string) (experiment.Row, bool) {
+func (r *Result) at(scenario int, method, metric string) (experiment.Row, bool) {
 	if r.Each[scenario] == nil {
 		return experiment.Row{}, false
 	}
 	return r.Each[scenario].Row(method, metric)
 }
 
-func (r *compared) chart(c *Comparison, m experiment.Metric) page.Chart {
+func (r *Result) chart(c *Comparison, m experiment.Metric) page.Chart {
 	out := page.Chart{Title: m.Name, Note: m.Means, X: page.Axis{Name: c.XName}, Y: page.Axis{Name: m.Name, Share: m.Unit == "share", Log: m.Name == "solve_s"}}
 	for i, name := range c.Methods {
 		out.Series = append(out.Series, r.Line(c, name, m.Name, page.Class(i)))
@@ -299,7 +299,7 @@ func (r *compared) chart(c *Comparison, m experiment.Metric) page.Chart {
 }
 
 // line returns the mean of a method's metric over the scenarios, in the colour of a class.
-func (r *compared) Line(c *Comparison, method, metric, class string) page.Series {
+func (r *Result) Line(c *Comparison, method, metric, class string) page.Series {
 	line := page.Series{Name: method, Class: class}
 	for i := range c.Scenarios {
 		y := math.NaN()
@@ -314,7 +314,7 @@ func (r *compared) Line(c *Comparison, method, metric, class string) page.Series
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
 
 // Write writes every single placement as CSV; unknown values are empty.
-func (r *compared) Write(w io.Writer) error {
+func (r *Result) Write(w io.Writer) error {
 	head := []string{"scenario", "method", "group"}
 	for i := range measures {
 		head = append(head, measures[i].Name)

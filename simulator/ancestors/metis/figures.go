@@ -142,7 +142,7 @@ func (s *setting) scenario(o FigureOptions) (Scenario, error) {
 }
 
 // Beside adds the published values to a result: a table and a chart for each published metric.
-func (f *Figure) Beside(c *Comparison, r *compared) {
+func (f *Figure) Beside(c *Comparison, r *Result) {
 	if r == nil || r.Comparison == nil {
 		return
 	}
@@ -166,7 +166,7 @@ func (f *Figure) Beside(c *Comparison, r *compared) {
 }
 
 // table returns the published values of a metric with those of the compared methods below.
-func (f *Figure) table(c *Comparison, r *compared, metric string) experiment.Table {
+func (f *Figure) table(c *Comparison, r *Result, metric string) experiment.Table {
 	t := experiment.Table{Title: metric + ": published, and ours as mean with half the 95 % interval", Head: []string{f.XName}}
 	for i := range f.settings {
 		t.Head = append(t.Head, strconv.FormatFloat(f.settings[i].x, 'g', 5, 64))
@@ -217,7 +217,7 @@ func value(metric string, v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-func (f *Figure) chart(c *Comparison, r *compared, metric string) page.Chart {
+func (f *Figure) chart(c *Comparison, r *Result, metric string) page.Chart {
 	out := page.Chart{Title: metric, Note: "dashed: published", X: page.Axis{Name: f.XName},
 		Y: page.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
 	classes := map[string]string{}

@@ -71,7 +71,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-func tableText(r *compared) string {
+func tableText(r *Result) string {
 	var b strings.Builder
 	for _, table := range r.Tables {
 		for _, line := range table.Lines {

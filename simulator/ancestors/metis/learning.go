@@ -34,7 +34,7 @@ type learningOptions struct {
 	Apart bool
 	// Zones restrict apps to a part of the nodes, soft constraints of george; nil means, for Metis's seven apps, isr
 	// on 50 % of the nodes and checksum on 30 %, otherwise none.
-	Zones []zoneShare
+	Zones []Zone
 	// Budget is the largest share of the batch outside the zones; 0 means 0.05, negative 0. Containers already
 	// running are not counted.
 	Budget float64
@@ -49,8 +49,8 @@ type learningOptions struct {
 	Clock func() time.Duration
 }
 
-// zoneShare restricts an app to the first nodes of the cluster, up to a share of them.
-type zoneShare struct {
+// Zone restricts an app to the first nodes of the cluster, up to a share of them.
+type Zone struct {
 	App   int
 	Share float64 // more than 0, at most 1; the number of nodes is rounded down
 }
@@ -75,7 +75,7 @@ func needsModel(method string, released bool) bool {
 type task struct {
 	learningOptions
 	problem *place.Problem
-	model   *model
+	model   *Model
 	kind    []int       // node type by node
 	values  [][]float64 // value by node type and pattern
 }
@@ -84,7 +84,7 @@ type task struct {
 // for which needsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
 // capacity 0, and the last group of metis may have fewer than 27 nodes. When ctx is done, it returns its error and
 // the best solution so far, nil if none. O(episodes × containers × levels × parameters).
-func placeByLearning(ctx context.Context, p *place.Problem, m *model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
+func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	s, curve, err := placeWith(ctx, p, m, o, progress)
 	if err != nil {
 		return s, curve, fmt.Errorf("place by %s: %w", o.method(), err)
@@ -101,7 +101,7 @@ func (o learningOptions) method() string {
 
 // placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
 // solution.
-func placeWith(ctx context.Context, p *place.Problem, m *model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
+func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	t := &task{learningOptions: o, problem: p, model: m}
 	if err := t.check(); err != nil {
 		return nil, nil, err
@@ -350,7 +350,7 @@ func (t *task) vanilla() (*search, error) {
 func (t *task) george() (*search, error) {
 	zones := t.Zones
 	if apps := t.problem.Types[0].Table.Apps(); zones == nil && slices.Equal(apps, place.MetisApps()) {
-		zones = []zoneShare{{6, 0.5}, {2, 0.3}}
+		zones = []Zone{{6, 0.5}, {2, 0.3}}
 	}
 	var list []zone
 	for _, z := range zones {
@@ -383,8 +383,8 @@ func (t *task) george() (*search, error) {
 }
 
 // ParseZones parses APP=SHARE,…; "none" yields an empty, non-nil list.
-func ParseZones(text string, apps []string) ([]zoneShare, error) {
-	zones := []zoneShare{}
+func ParseZones(text string, apps []string) ([]Zone, error) {
+	zones := []Zone{}
 	if text == "none" {
 		return zones, nil
 	}
@@ -397,10 +397,10 @@ func ParseZones(text string, apps []string) ([]zoneShare, error) {
 			return nil, fmt.Errorf("zones %q: no app %q, want APP=SHARE,… of %s, or none", text, name, strings.Join(apps, ", "))
 		case err != nil || !(share > 0 && share <= 1):
 			return nil, fmt.Errorf("zones %q: share %q of %s: want more than 0, up to 1", text, value, name)
-		case slices.ContainsFunc(zones, func(z zoneShare) bool { return z.App == app }):
+		case slices.ContainsFunc(zones, func(z Zone) bool { return z.App == app }):
 			return nil, fmt.Errorf("zones %q: %s is named twice", text, name)
 		}
-		zones = append(zones, zoneShare{App: app, Share: share})
+		zones = append(zones, Zone{App: app, Share: share})
 	}
 	return zones, nil
 }

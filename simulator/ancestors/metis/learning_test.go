@@ -291,7 +291,7 @@ func TestPlaceLoadedCluster(t *testing.T) {
 			t.Run(method+"/"+name, func(t *testing.T) {
 				p, o := loaded(t), learningOptions{Method: method, Objective: objective, Episodes: 400, Seed: 1}
 				if method == "george" {
-					o.Zones = []zoneShare{{App: 1, Share: 0.8}} // excludes the last node for caches
+					o.Zones = []Zone{{App: 1, Share: 0.8}} // excludes the last node for caches
 					o.Budget = -1
 				}
 				s, curve, err := placeByLearning(context.Background(), p, nil, o, nil)
@@ -322,7 +322,7 @@ func TestPlaceLoadedCluster(t *testing.T) {
 func TestZoneOfWhatRuns(t *testing.T) {
 	p := loaded(t)
 	p.Existing[4], p.Batch = []uint8{0, 2}, []int{3, 3}
-	o := learningOptions{Method: "george", Zones: []zoneShare{{App: 1, Share: 0.8}}, Budget: -1, Episodes: 200}
+	o := learningOptions{Method: "george", Zones: []Zone{{App: 1, Share: 0.8}}, Budget: -1, Episodes: 200}
 	if s, _, err := placeByLearning(context.Background(), p, nil, o, nil); err != nil || s.Placement[4][1] != 2 {
 		t.Errorf("got %v, %v", s, err)
 	}
@@ -401,12 +401,12 @@ func TestLearningRefuses(t *testing.T) {
 		"too many":   {problem(table, 3, 9, 1), learningOptions{Method: "vanilla-rl"}, "10 containers on 3 nodes"},
 		"limits":     {problem(table, 3, 1, 1), learningOptions{Method: "vanilla-rl", Apart: true}, "only kept by george"},
 		"infeasible": {problem(table, 3, 4, 1), learningOptions{Method: "george", Apart: true}, "no placement keeps the limits"},
-		"zone":       {problem(table, 3, 1, 1), learningOptions{Method: "george", Zones: []zoneShare{{2, 0.5}}}, "want an app from 0 to 1"},
-		"budget": {problem(table, 3, 2, 2), learningOptions{Method: "george", Zones: []zoneShare{{0, 0.1}}, Budget: -1, Episodes: 20},
+		"zone":       {problem(table, 3, 1, 1), learningOptions{Method: "george", Zones: []Zone{{2, 0.5}}}, "want an app from 0 to 1"},
+		"budget": {problem(table, 3, 2, 2), learningOptions{Method: "george", Zones: []Zone{{0, 0.1}}, Budget: -1, Episodes: 20},
 			"none of 20 episodes did"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var m *model
+			var m *Model
 			if name == "types" || name == "load" {
 				m = pretrained()
 			}

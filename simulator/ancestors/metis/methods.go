@@ -58,11 +58,11 @@ type Options struct {
 	// Progress is called with the number of episodes played; nil means no reports.
 	Progress func(episodes int)
 	// Zones, Budget and Apart are the options of george, see ParseZones and george; other methods ignore them.
-	Zones  []zoneShare
+	Zones  []Zone
 	Budget float64
 	Apart  bool
 	// Model holds the sub-schedulers of methods that require them; nil means the built-in ones.
-	Model *model
+	Model *Model
 }
 
 // Outcome is a solution with the learning curve that led to it.
@@ -269,7 +269,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 		if name == "george" {
 			po.Zones, po.Budget, po.Apart = o.Zones, o.Budget, o.Apart
 		}
-		var model *model
+		var model *Model
 		if needsModel(name, po.Released) {
 			if model = o.Model; model == nil {
 				model = pretrained()

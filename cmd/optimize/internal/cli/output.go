@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,6 +26,9 @@ func (e *Env) PrintError(err error) {
 		return
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	if before, ok := strings.CutSuffix(text, "EOF"); ok {
+		text = strings.TrimSuffix(before, "unexpected ") + "the file is empty or cut off"
+	}
 	own := e.Args
 	if i := slices.Index(own, "--"); i >= 0 {
 		own = own[:i]
@@ -68,14 +73,14 @@ func (e *Env) Print(text string) error {
 	return err
 }
 
-// Write writes a complete output to a file, or to standard output if file is "". A file has either its old or its new
+// Write writes a complete output to a file, or to standard output if file is "" or "-". A file has either its old or its new
 // content, whatever fails; what names the output in errors.
 func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	if file == "" {
+	if file == "" || file == "-" {
 		e.printed = true
 		_, err := e.Stdout.Write(b.Bytes())
 		return err
@@ -91,6 +96,23 @@ func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 		return fmt.Errorf("write %s %s: %w", what, file, regular.Reason(err))
 	}
 	return nil
+}
+
+// Writable returns an error if the file of a flag cannot be written, before hours of work. Pipes and devices are not tried.
+func (e *Env) Writable(flag, file string) error {
+	path := e.Path(file)
+	info, err := os.Stat(path)
+	if file == "" || file == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return nil
+	}
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("--%s %s: is a directory", flag, file)
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), ".optimize-*")
+	if err != nil {
+		return fmt.Errorf("--%s %s: cannot write into its directory: %w", flag, file, regular.Reason(err))
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // OneLine replaces control characters so that hostile text cannot move the cursor.

@@ -3,7 +3,6 @@ package predict
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 
@@ -98,17 +97,14 @@ func (o *colocateOptions) run() error {
 		defer done()
 		p.Measure = m
 	}
-	save := func(rows []colocate.Row) error {
-		return o.Write(o.out, "table", func(w io.Writer) error { return colocate.WriteRows(w, p.Apps, rows) })
-	}
-	if err := save(p.Known); err != nil { // before measurements are spent on a table that cannot be written
+	if err := o.save(o.out, p.Apps, p.Known); err != nil { // before measurements are spent on a table that cannot be written
 		return err
 	}
-	elapsed, err := o.measure("profile colocate", "; the same command continues", p, save)
+	elapsed, err := o.measure("profile colocate", "; the same command continues", p, o.out)
 	if err != nil {
 		return err
 	}
-	if err := save(p.Rows()); err != nil {
+	if err := o.save(o.out, p.Apps, p.Rows()); err != nil {
 		return err
 	}
 	return o.summarise(p, elapsed.Seconds())

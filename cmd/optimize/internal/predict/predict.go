@@ -56,7 +56,7 @@ type options struct {
 func predictCommand(e *cli.Env) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		GroupID: cli.Plan, Use: "predict [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
+		GroupID: cli.Plan, Use: "predict [flags] [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
 		Long: `Predict time, cost and resources of a job that has not run, with 90 % intervals, their basis, the cheapest offers that fit,
 and the changes that would lead to another choice.
 

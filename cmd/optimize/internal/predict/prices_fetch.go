@@ -27,7 +27,10 @@ const (
 // copy. The name and the source of a downloaded list default to its URL without the query, which may contain a key.
 func fetched(e *cli.Env, name string, o *cost.ImportOptions) (file string, done func(), err error) {
 	if !strings.HasPrefix(name, "http://") && !strings.HasPrefix(name, "https://") {
-		return e.Path(strings.TrimPrefix(name, "file://")), func() {}, nil
+		if file = strings.TrimPrefix(name, "file://"); strings.Contains(file, "://") {
+			return "", nil, fmt.Errorf("import prices from %s: want http, https or a file", name)
+		}
+		return e.Path(file), func() {}, nil
 	}
 	address, err := url.Parse(name)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -145,15 +146,20 @@ func parseShare(text string) (float64, error) {
 	return v, nil
 }
 
-// describe returns a row in one line.
-func describe(apps []string, r colocate.Row) string {
+// speeds returns the throughputs of a row.
+func speeds(apps []string, r colocate.Row) string {
 	var parts []string
 	for a, k := range r.Counts {
 		if k > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", apps[a], withInterval(r.RPS[a])))
 		}
 	}
-	text := fmt.Sprintf("%s: %s; %d cycles", colocate.Label(apps, r.Counts), strings.Join(parts, ", "), r.Cycles)
+	return strings.Join(parts, ", ")
+}
+
+// describe returns a row in one line.
+func describe(apps []string, r colocate.Row) string {
+	text := fmt.Sprintf("%s: %s; %d cycles", colocate.Label(apps, r.Counts), speeds(apps, r), r.Cycles)
 	if r.Foreign >= 0.005 {
 		text += fmt.Sprintf(", %.0f %% of the node taken by others", 100*r.Foreign)
 	}
@@ -177,9 +183,16 @@ func withInterval(e colocate.Estimate) string {
 	return fmt.Sprintf("%.3f ±%.3f", e.Mean, e.Half())
 }
 
-// measure runs a profile until its end or a signal, whose message ends with hint. saved, if not nil, is called after each
-// pattern with all rows.
-func (f *measureFlags) measure(name, hint string, p *colocate.Profile, saved func([]colocate.Row) error) (elapsed time.Duration, err error) {
+// save writes a table; "" names none.
+func (f *measureFlags) save(table string, apps []string, rows []colocate.Row) error {
+	if table == "" {
+		return nil
+	}
+	return f.Write(table, "table", func(w io.Writer) error { return colocate.WriteRows(w, apps, rows) })
+}
+
+// measure runs a profile until its end or a signal, whose message ends with hint, and writes a table after each pattern.
+func (f *measureFlags) measure(name, hint string, p *colocate.Profile, table string) (elapsed time.Duration, err error) {
 	failed := error(nil)
 	report := p.Report
 	ctx, stop := f.UntilSignal()
@@ -188,10 +201,8 @@ func (f *measureFlags) measure(name, hint string, p *colocate.Profile, saved fun
 	defer cancel()
 	p.Report = func(r colocate.Row, done, total int) {
 		report(r, done, total)
-		if saved != nil {
-			if failed = saved(p.Rows()); failed != nil {
-				cancel()
-			}
+		if failed = f.save(table, p.Apps, p.Rows()); failed != nil {
+			cancel()
 		}
 	}
 	from := f.Clock.Monotonic()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -69,6 +70,7 @@ const (
 	noShape                 // allocations are omitted
 	counts                  // all verdicts are counted
 	reasonOnly              // the state shows only the reason of the end
+	noProgress              // the progress is omitted
 )
 
 // runsTable lists runs within a width in columns, at the lowest level of abbreviation that fits. Run ids are never cut
@@ -76,21 +78,26 @@ const (
 func runsTable(entries []journal.Entry, columns int) (string, error) {
 	for t := inFull; ; t++ {
 		text, width, err := drawRuns(entries, t)
-		if err != nil || width <= columns || t == reasonOnly {
+		if err != nil || width <= columns || t == noProgress {
 			return text, err
 		}
 	}
 }
 
 func drawRuns(entries []journal.Entry, t abbreviation) (text string, width int, err error) {
-	header := []string{"run", "state", "SLA", "progress", "time", "cost", "allocation"}
-	if t >= noShape {
-		header = header[:6]
+	shown := func(row []string) []string {
+		if t >= noShape {
+			row = row[:6]
+		}
+		if t >= noProgress {
+			row = slices.Delete(row, 3, 4)
+		}
+		return row
 	}
 	var b strings.Builder
-	table := newTable(&b, header, tablewriter.WithRowAutoWrap(tw.WrapNone))
+	table := newTable(&b, shown([]string{"run", "state", "SLA", "progress", "time", "cost", "allocation"}), tablewriter.WithRowAutoWrap(tw.WrapNone))
 	for _, en := range entries {
-		if err := table.Append(runRow(en, t)[:len(header)]); err != nil {
+		if err := table.Append(shown(runRow(en, t))); err != nil {
 			return "", 0, err
 		}
 	}

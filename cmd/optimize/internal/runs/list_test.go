@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"trainopt/optimizer/journal"
 )
@@ -16,6 +17,14 @@ func TestRunsTable(t *testing.T) {
 		text, err := runsTable([]journal.Entry{{ID: rec.RunID, Record: &rec}}, columns)
 		if err != nil || strings.Contains(text, "allocation") != full || !strings.Contains(text, rec.RunID) {
 			t.Errorf("%d columns: %v\n%s", columns, err, text)
+		}
+	}
+	rec.State, rec.Exit = journal.Stopped, &journal.Exit{Reason: "user"}
+	rec.Training.TotalUnits, rec.Outcome.Epochs, rec.Outcome.Seconds, rec.Outcome.CostUSD = 300, 299, 271, 0.000346
+	text, err := runsTable([]journal.Entry{{ID: rec.RunID, Record: &rec}}, 80)
+	for _, line := range strings.Split(text, "\n") {
+		if err != nil || utf8.RuneCountInString(line) > 80 {
+			t.Errorf("%d of 80 columns: %v %q", utf8.RuneCountInString(line), err, line)
 		}
 	}
 }

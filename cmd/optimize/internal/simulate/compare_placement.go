@@ -36,8 +36,8 @@ Batches are those of Metis (--sizes, --groups; up to 400 containers on 81 nodes,
 (--batch).
 
 The objective, the limits and the given throughputs apply to the methods that support them, see optimize simulate placement
---methods; results are of the throughput table for all. The time of a method is measured while --processes batches are placed
-concurrently. The same flags give the same bytes on any number of cores, except for times.
+--list-methods; results are of the throughput table for all. The time of a method is measured while --processes batches are
+placed concurrently. The same flags give the same bytes on any number of cores, except for times.
 
 --figure NAME runs the experiment of a figure of Metis' paper and prints the published values beside ours. Figures:
 ` + metis.FigureNames(),

@@ -30,7 +30,7 @@ func (f *placementFlags) add(o cli.Options) {
 	fs.IntVar(&f.capacity, "capacity", 0, "containers per node (default: the capacity of the table)")
 	fs.StringVar(&f.nodeTypes, "node-types", "", "CSV `FILE` of node types: name,count,table,speed,cost,capacity")
 	fs.StringVar(&f.table, "table", place.EmbeddedData, "throughputs: `FILE` (.npz of Metis, CSV with n_APP, rps_APP)")
-	fs.StringVar(&f.predictor, "predictor", "measured", "throughputs that methods are given: `measured`, forest (from a fifth of the patterns), forest:FILE")
+	fs.StringVar(&f.predictor, "predictor", "measured", "`PREDICTOR` of the throughputs that methods are given: measured, forest (from a fifth of the patterns), forest:FILE")
 	fs.Float64Var(&f.slo, "slo", 0.95, "minimum throughput of a served container, relative to alone")
 	fs.StringVar(&f.existing, "existing", "", "CSV `FILE` of the running containers: a row of counts per node")
 	fs.StringVar(&f.constraints, "constraints", "", "constraints on neighbours: `FILE`, metis, derived or none (default: metis, else derived)")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/regular"
 	"trainopt/morl"
 	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/place"
@@ -261,20 +259,9 @@ func (o *pretrainOptions) checkPaths() error {
 		if _, ok := curveFormats[strings.ToLower(filepath.Ext(curve))]; !ok {
 			errs = append(errs, fmt.Errorf("--curves %s: want a name that ends in .csv or .html", curve))
 		}
-		errs = append(errs, writable("--curves", o.Path(curve)))
+		errs = append(errs, o.Writable("curves", curve))
 	}
-	return errors.Join(append(errs, writable("--output", o.Path(o.out)))...)
-}
-
-func writable(flag, path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s %s: is a directory", flag, path)
-	}
-	probe, err := os.CreateTemp(filepath.Dir(path), ".optimize-*")
-	if err != nil {
-		return fmt.Errorf("%s %s: cannot write into its directory: %w", flag, path, regular.Reason(err))
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return errors.Join(append(errs, o.Writable("output", o.out))...)
 }
 
 // curveFormats maps file extensions to the writers of learning curves.

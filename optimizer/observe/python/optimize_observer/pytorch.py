@@ -238,6 +238,8 @@ class Passes:
         self.batch_size = getattr(loader, "batch_size", None) or getattr(batches, "batch_size", None)
         self.workers = getattr(loader, "num_workers", None)
         self.iterable = iterable  # its length is not requested, because DataLoader remembers that
+        owner = next(c for c in type(loader).__mro__ if "__iter__" in c.__dict__)
+        self.repeats = not iterable and not owner.__module__.startswith("torch.utils.data.")  # may be by an iterator that it keeps
         self.stated = not all(type(s).__module__.startswith("torch.utils.data.") for s in (batches, getattr(loader, "sampler", None)) if s is not None)
         self.length = self.count = None  # batches of a pass, samples of its sampler
         self.sharded = False
@@ -272,7 +274,8 @@ class Passes:
 
 
 class Use:
-    """One pass over a loader. It counts from the first optimizer step after one of its batches."""
+    """One pass over a loader, or several by an iterator that the loader keeps (InfiniteDataLoader of YOLOv5). It counts
+    from the first optimizer step after one of its batches."""
 
     __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers")
 
@@ -286,13 +289,16 @@ class Use:
         Parts are the epochs of a loop that stops each pass early. Before the first complete pass they are a preparation, such
         as a search of the learning rate or a check of one batch.
         """
-        share = self.batches / self.length if self.length else 0.0
-        if self.ended or share >= 1:
-            share, loop.whole = 1.0, True
-        samples = self.batches * (self.passes.batch_size or 0) * observer.rank()[1]
-        most = self.samples_of_all()
+        complete, rest = divmod(self.batches, self.length) if self.length else (0, self.batches)
+        if self.ended or complete:
+            loop.whole = True
+            if complete < 1 + self.ended or not self.passes.repeats:  # not even two passes: the length was too small
+                complete, rest = 1, 0
+        share = complete + (rest / self.length if self.length else 0.0)
+        size, most = (self.passes.batch_size or 0) * observer.rank()[1], self.samples_of_all()
+        samples = self.batches * size
         if most is not None:
-            samples = min(samples, most)
+            samples = min(samples, complete * most + min(rest * size, most))
         return (self.batches, samples, share, 0.0) if loop.whole else (self.batches, samples, 0.0, share)
 
     def samples_of_all(self):
@@ -355,6 +361,8 @@ def install_loader(torch):
                 raise
             use = self.__dict__.get("_optimize_use")
             if use is not None:
+                if use.stepped and use.passes.repeats and use.length and use.batches % use.length == 0:
+                    observer.boundary()
                 use.waited += clock() - begun
                 use.batches += 1
                 observer.loader = use

@@ -1,0 +1,103 @@
+package resources
+
+import (
+	"crypto/rand"
+	"errors"
+	"maps"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// choiceWait bounds the wait for other processes that choose.
+var choiceWait = time.Second
+
+// reserve calls choose with what is reserved, and reserves its result until release: when a process shows what it has, or none
+// will. A reservation is a socket with an abstract name: the kernel lists it to every user and removes it with its process.
+// In a network namespace one process at a time chooses from a kind. Where there are no such sockets nothing is reserved.
+func reserve(kind string, choose func(reserved []string) []string) (release func()) {
+	name := "@optimize/" + kind
+	if lock := bind(name, choiceWait); lock != nil {
+		defer lock.Close()
+	}
+	var reserved []string
+	sockets, _ := os.ReadFile(procRoot + "/net/unix")
+	for line := range strings.Lines(string(sockets)) {
+		if _, what, ok := strings.Cut(line, " "+name+"/"); ok {
+			reserved = append(reserved, what[:max(strings.LastIndexByte(what, '/'), 0)])
+		}
+	}
+	var held []*net.UnixConn
+	for _, what := range choose(reserved) {
+		if s := bind(name+"/"+what+"/"+rand.Text(), 0); s != nil {
+			held = append(held, s)
+		}
+	}
+	return func() {
+		for _, s := range held {
+			s.Close()
+		}
+	}
+}
+
+// bind returns a socket that has a name, once no other has it; nil if that is not possible.
+func bind(name string, wait time.Duration) *net.UnixConn {
+	for end := time.Now().Add(wait); ; time.Sleep(2 * time.Millisecond) {
+		s, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: name})
+		if !errors.Is(err, unix.EADDRINUSE) || !time.Now().Before(end) {
+			return s
+		}
+	}
+}
+
+// Pick returns n devices of the host, nil if it has fewer: of the model of its first one if possible, those with the fewest
+// processes, which are the given ones and those whose CUDA_VISIBLE_DEVICES names them, as it does before they use them.
+// Slices of one device count as separate devices. Until release, other jobs that start on this machine do not choose them.
+func (h Host) Pick(n int, processes func() map[string]int) (ids []string, release func()) {
+	choose := func(running map[string]int, taken []string) []string {
+		load := map[int]int{}
+		for i, g := range h.GPUs {
+			if load[i] = running[g.UUID]; g.Name != h.GPUs[0].Name {
+				load[i] += math.MaxInt32
+			}
+			for _, name := range taken {
+				if name == g.UUID || name == strconv.Itoa(g.Index) {
+					load[i]++
+				}
+			}
+		}
+		for _, i := range leastLoaded(slices.Sorted(maps.Keys(load)), nil, load, n) {
+			ids = append(ids, h.GPUs[i].UUID)
+		}
+		return ids
+	}
+	if n > len(h.GPUs) {
+		return nil, func() {}
+	}
+	if n == len(h.GPUs) || h.Described != "" || h.Nodes > 0 { // no choice, or that of an engine
+		return choose(nil, nil), func() {}
+	}
+	running := processes()
+	release = reserve("gpus", func(reserved []string) []string { return choose(running, append(reserved, visibleElsewhere()...)) })
+	return ids, release
+}
+
+// visibleElsewhere returns the devices in CUDA_VISIBLE_DEVICES of every process, except those of other users.
+func visibleElsewhere() (devices []string) {
+	processes, _ := filepath.Glob(procRoot + "/[0-9]*/environ")
+	for _, path := range processes {
+		environ, _ := os.ReadFile(path)
+		if _, list, ok := strings.Cut("\x00"+string(environ), "\x00CUDA_VISIBLE_DEVICES="); ok {
+			list, _, _ = strings.Cut(list, "\x00")
+			devices = append(devices, strings.Split(list, ",")...)
+		}
+	}
+	return devices
+}
