@@ -3,8 +3,6 @@ package resources
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,8 +18,7 @@ func (e *Enforcer) choose(n int) (ids []int, release func()) {
 	if n >= len(e.s.Allowed) { // no need to read every process
 		return leastLoaded(e.s.Allowed, e.s.CPUIDs, nil, n), func() {}
 	}
-	kind := fmt.Sprintf("cpus-%08x", crc32.ChecksumIEEE([]byte(e.s.Roots.proc()))) // a recorded tree is another machine
-	release = reserve(kind, func(reserved []string) []string {
+	release = reserve(nameOn("cpus", e.s.Roots.proc()), func(reserved []string) []string {
 		ids = leastLoaded(e.s.Allowed, e.s.CPUIDs, pinnedLoad(e.s.Roots, len(e.s.Allowed), reserved), n)
 		return strings.Split(formatCPUList(ids), ",")
 	})

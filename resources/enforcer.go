@@ -353,6 +353,7 @@ func (e *Enforcer) Remove() error {
 	if len(left) > 0 {
 		return errors.Join(errs...)
 	}
+	defer exclusive(nameOn("cgroups", e.s.Roots.Cgroup))() // a job that starts may need the controllers
 	for _, on := range e.s.Enabled {
 		if !e.othersUnder(on.Dir) {
 			e.disable(on)

@@ -75,6 +75,7 @@ func groupName(runID string) string {
 
 // place creates the job's cgroups and sets their limits; unavailable controls keep the reason in Why.
 func (e *Enforcer) place() {
+	defer exclusive(nameOn("cgroups", e.s.Roots.Cgroup))() // with Remove
 	hs, err := hierarchies(e.s.Roots, e.tree)
 	if err != nil {
 		e.markUnavailable(fmt.Sprintf("the cgroup hierarchies cannot be seen: %v", err))

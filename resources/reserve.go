@@ -3,6 +3,8 @@ package resources
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"net"
@@ -16,27 +18,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// choiceWait bounds the wait for other processes that choose.
-var choiceWait = time.Second
+// exclusiveWait bounds the wait for other processes at each of three steps of a start: GPUs, CPUs and cgroups.
+var exclusiveWait = time.Second / 3
 
 // reserve calls choose with what is reserved, and reserves its result until release: when a process shows what it has, or none
 // will. A reservation is a socket with an abstract name: the kernel lists it to every user and removes it with its process.
 // In a network namespace one process at a time chooses from a kind. Where there are no such sockets nothing is reserved.
 func reserve(kind string, choose func(reserved []string) []string) (release func()) {
-	name := "@optimize/" + kind
-	if lock := bind(name, choiceWait); lock != nil {
-		defer lock.Close()
-	}
+	defer exclusive(kind)()
+	name := "@optimize/" + kind + "/"
 	var reserved []string
 	sockets, _ := os.ReadFile(procRoot + "/net/unix")
 	for line := range strings.Lines(string(sockets)) {
-		if _, what, ok := strings.Cut(line, " "+name+"/"); ok {
+		if _, what, ok := strings.Cut(line, " "+name); ok {
 			reserved = append(reserved, what[:max(strings.LastIndexByte(what, '/'), 0)])
 		}
 	}
 	var held []*net.UnixConn
 	for _, what := range choose(reserved) {
-		if s := bind(name+"/"+what+"/"+rand.Text(), 0); s != nil {
+		if s := bind(name+what+"/"+rand.Text(), 0); s != nil {
 			held = append(held, s)
 		}
 	}
@@ -45,6 +45,20 @@ func reserve(kind string, choose func(reserved []string) []string) (release func
 			s.Close()
 		}
 	}
+}
+
+// exclusive keeps other processes of the network namespace from the steps of a name until end; it does not wait for a stuck one.
+func exclusive(name string) (end func()) {
+	lock := bind("@optimize/"+name, exclusiveWait)
+	if lock == nil {
+		return func() {}
+	}
+	return func() { lock.Close() }
+}
+
+// nameOn returns a name of steps on the machine of a tree: a recorded tree is another machine.
+func nameOn(kind, tree string) string {
+	return fmt.Sprintf("%s-%08x", kind, crc32.ChecksumIEEE([]byte(tree)))
 }
 
 // bind returns a socket that has a name, once no other has it; nil if that is not possible.

@@ -2,8 +2,9 @@ package resources
 
 import (
 	"fmt"
-	"hash/crc32"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,9 +27,9 @@ func wantCPUs(t *testing.T, what string, e *Enforcer, want ...int) {
 }
 
 func waitLonger(t *testing.T, d time.Duration) {
-	usual := choiceWait
-	choiceWait = d
-	t.Cleanup(func() { choiceWait = usual })
+	usual := exclusiveWait
+	exclusiveWait = d
+	t.Cleanup(func() { exclusiveWait = usual })
 }
 
 // No process of the jobs exists yet.
@@ -124,7 +125,7 @@ func TestReservationsEndWithTheirProcess(t *testing.T) {
 func TestChoiceWithoutTheLock(t *testing.T) {
 	waitLonger(t, 0)
 	r := machine(t, "v2-root")
-	lock := bind(fmt.Sprintf("@optimize/cpus-%08x", crc32.ChecksumIEEE([]byte(r.Proc))), 0)
+	lock := bind("@optimize/"+nameOn("cpus", r.Proc), 0)
 	if lock == nil {
 		t.Fatal("the lock is held")
 	}
@@ -132,6 +133,42 @@ func TestChoiceWithoutTheLock(t *testing.T) {
 	wantCPUs(t, "first job", chooseOn(t, r, 1), 0)
 	wantCPUs(t, "second job", chooseOn(t, r, 1), 1)
 	reserve(fmt.Sprintf("a name that is too long for a socket: %0100d", 0), func([]string) []string { return []string{"0"} })()
+}
+
+// beforeMkdir is a tree in which something happens before the first cgroup is created.
+type beforeMkdir struct {
+	*kernelModel
+	act func()
+}
+
+func (b beforeMkdir) mkdir(dir string) error {
+	b.act()
+	return b.kernelModel.mkdir(dir)
+}
+
+func TestAJobThatEndsLeavesTheControllersToOneThatStarts(t *testing.T) {
+	waitLonger(t, time.Minute)
+	r := machine(t, "v2-root")
+	ends := chooseOn(t, r, 1)
+	removed := make(chan error, 1)
+	k := &kernelModel{root: r.Cgroup}
+	act := sync.OnceFunc(func() {
+		go func() { removed <- ends.Remove() }()
+		for end := time.Now().Add(100 * time.Millisecond); len(removed) == 0 && time.Now().Before(end); { // unless it waits
+			time.Sleep(time.Millisecond)
+		}
+	})
+	starts, err := NewEnforcer(EnforceOptions{RunID: "r2", Allocation: Allocation{CPUs: 2}, Roots: r, tree: beforeMkdir{k, act}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer starts.Release()
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	if on, _ := k.read(filepath.Join(r.Cgroup, "cgroup.subtree_control")); !strings.Contains(on, "cpuset") || !strings.Contains(on, "memory") {
+		t.Errorf("controllers on for the job that starts: %q", on)
+	}
 }
 
 func TestPick(t *testing.T) {

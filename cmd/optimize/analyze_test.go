@@ -209,11 +209,7 @@ func TestAnalyzeRefuses(t *testing.T) {
 		"no place to write": {[]string{good, "-o", "none/page.html", "--format", "html"}, "none/page.html"},
 	} {
 		code, out, errs := w.run(append([]string{"analyze"}, c.args...)...)
-		wantCode := run.CodeUsage
-		if name == "no place to write" {
-			wantCode = run.CodeOurs
-		}
-		if code != wantCode || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
+		if code != run.CodeUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q; want one line with %q", name, code, out, errs, c.want)
 		}
 	}

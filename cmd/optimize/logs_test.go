@@ -44,6 +44,18 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// TestUnwrittenLog checks that a named training log that the training has not written is reported.
+func TestUnwrittenLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("t.py", "print('Epoch 1/1')\n")
+	code, rec, errs := w.record("--train", "t.py", "--log", "typo.csv")
+	want := "typo.csv: no such file: the training has not written it"
+	if code != run.CodeDone || !strings.Contains(errs, want) || !strings.Contains(strings.Join(rec.Warnings, " "), want) {
+		t.Errorf("exit %d, warnings %q\n%s", code, rec.Warnings, errs)
+	}
+}
+
 // TestLogsFollow checks that following ends with the run, with its last line, although the log was rotated meanwhile.
 func TestLogsFollow(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func TestParetoFormats(t *testing.T) {
 	if code != run.CodeDone || out != "" || err != nil || !strings.Contains(string(data), "</svg>") {
 		t.Errorf("exit %d, %q, %v: %s", code, out, err, errs)
 	}
-	if code, _, errs := w.run(append(args, "-o", "no/such/folder/f.txt")...); code != run.CodeOurs || !strings.Contains(errs, "no/such/folder") {
+	if code, _, errs := w.run(append(args, "-o", "no/such/folder/f.txt")...); code != run.CodeUsage || !strings.Contains(errs, "no/such/folder") {
 		t.Errorf("a file that cannot be written: exit %d, %s", code, errs)
 	}
 }

@@ -134,7 +134,7 @@ func TestRunsRefusals(t *testing.T) {
 		"format":        {"runs export --format xls", 2, "csv, json, parquet"},
 		"kind":          {"runs export --kind table", 2, "run, probe or log"},
 		"date":          {"runs export --since yesterday", 2, "2026-01-31"},
-		"no such place": {"runs export -o absent/a.csv", 1, "absent"},
+		"no such place": {"runs export -o absent/a.csv", 2, "absent"},
 		"no log named":  {"runs import", 2, "import"},
 		"no such log":   {"runs import absent.csv", 2, "log absent.csv: no such file"},
 		"no row":        {"runs import empty.csv", 2, "empty.csv"},

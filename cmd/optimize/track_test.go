@@ -22,9 +22,11 @@ func TestExportToTrackers(t *testing.T) {
 	if code != runpkg.CodeDone || !strings.HasPrefix(out, id+": "+filepath.Join(w.dir, "mlruns")) {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	code, out, errs = w.run("--json", "runs", "export", "--format", "tensorboard", "-o", "tb")
-	if code != runpkg.CodeDone || strings.Count(out, `"run_id"`) != 2 {
-		t.Fatalf("exit %d: %s%s", code, out, errs)
+	for range 2 { // the second time into the existing folder
+		code, out, errs = w.run("--json", "runs", "export", "--format", "tensorboard", "-o", "tb")
+		if code != runpkg.CodeDone || strings.Count(out, `"run_id"`) != 2 {
+			t.Fatalf("exit %d: %s%s", code, out, errs)
+		}
 	}
 	if found, _ := os.ReadDir(filepath.Join(w.dir, "tb")); len(found) != 2 {
 		t.Errorf("%v", found)

@@ -117,6 +117,7 @@ func TestWrongInputs(t *testing.T) {
 		"runs list --quiet false":                   {want: `unexpected argument "false"; a value of --quiet follows an equals sign: --quiet=false: want no arguments`},
 		"--train t.py --batch-size 0":               {want: `--batch-size: range "0": want at least 1`},
 		"simulate placement --table file":           {want: "the file is empty or cut off", without: "EOF"},
+		"simulate rounds --agent file":              {want: "--agent requires --policy agent:PREFERENCE"},
 		"simulate spot -o .":                        {want: "--output .: is a directory"},
 		"compare rounds --jobs-out no/jobs.csv":     {want: "--jobs-out no/jobs.csv: cannot write into its directory: no such file or directory"},
 		"report digits -o file/r.html":              {want: "--output file/r.html: cannot write into its directory: not a directory"},

@@ -15,8 +15,12 @@ import (
 // 0 where the output does not reveal it. The programs are small trainings in the style of each library's tutorial,
 // nanoGPT, makemore, two of PyTorch's examples and two of cleanrl.
 var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
+	"abbreviated.stdout":         {0, 0, 12, 12}, // "Ep:3/12" may be an episode
+	"aligned.stdout":             {12, 12, 0, 0}, // "EPOCH   3/12 ---" is no header of a table
 	"cleanrl_dqn.stdout":         {},             // "SPS: 1390" is a rate
 	"cleanrl_ppo.stdout":         {},             // likewise
+	"columns.stdout":             {12, 0, 0, 0},  // "Epoch   12 | train 0.08 | val 0.08"
+	"dictionary.stdout":          {12, 0, 0, 0},  // "{'epoch': 11, 'loss': 0.08}" after one of epoch 0
 	"hf.stderr":                  {0, 0, 30, 30}, // three bars: training, validation, saving
 	"hf.stdout":                  {3, 0, 0, 0},   // after "Namespace(epochs=12, steps=500, lr=0.1)"
 	"hf_notqdm.stdout":           {3, 0, 0, 0},
@@ -29,7 +33,8 @@ var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
 	"lightning_tqdm.stdout":      {4, 0, 0, 0}, // "Epoch 3:" is the fourth, without a total
 	"makemore.stdout":            {0, 0, 50, 0},
 	"nanogpt.stdout":             {0, 0, 40, 0},
-	"one_line.stdout":            {0, 0, 6, 6}, // "..... [1/6]..... [2/6]…" in one line
+	"one_line.stdout":            {0, 0, 6, 6},  // "..... [1/6]..... [2/6]…" in one line
+	"pyg.stdout":                 {12, 0, 0, 0}, // "Epoch: 011, Train: 0.0833, Val: 0.0833" is the twelfth
 	"sb3.stdout":                 {0, 0, 1024, 0},
 	"sklearn_mlp.stdout":         {0, 0, 12, 0},
 	"sklearn_partial_fit.stdout": {12, 0, 0, 0},   // after "Namespace(n_epochs=12, lr=0.1)"

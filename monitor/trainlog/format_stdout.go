@@ -166,7 +166,7 @@ func (p *progressParser) counts(i int, t *token) bool {
 		return true
 	}
 	switch role := wordRole(p.toks[i-1].word, ""); role {
-	case roleNone, roleThroughput, roleTime:
+	case roleNone, roleThroughput, roleTime, roleMetric:
 		return true
 	case roleEpoch, roleStep, roleEpochs, roleSteps: // "Epochs: 9/20" is assigned by its word, "Epochs: 45%|##| 9/20" is a bar
 		return t.bar && p.toks[i-1].percent
@@ -231,13 +231,16 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	switch {
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		f.epoch, f.epochs = t.number, t.of
-		f.epochIsComplete = t.decimal || line.open // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
+		zero := !t.decimal && !f.held && (t.number == 0 || p.zero != nil && *p.zero) // "{'loss': 0.5, 'epoch': 0}" is the first epoch
+		f.epochIsComplete = t.decimal || line.open && !zero                          // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step):
 		f.step, f.steps = t.number, t.of
 		return true
 	case role == roleSteps && word == "batch":
 		f.within = true
+	case role == roleMetric:
+		f.result = f.result || t.decimal
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
 		return p.result(role, word, before, t, f, r)
 	}

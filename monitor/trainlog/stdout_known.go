@@ -179,7 +179,7 @@ func (p *progressParser) tableRow(text []byte, r *Row) bool {
 		return false
 	}
 	columns := wide.Split(strings.ToLower(string(text)), -1)
-	if len(columns) > 1 && (columns[0] == "epoch" || columns[0] == "iter" || columns[0] == "e" && columns[1] == "#") {
+	if len(columns) > 1 && !isDigit(columns[1][0]) && (columns[0] == "epoch" || columns[0] == "iter" || columns[0] == "e" && columns[1] == "#") {
 		p.header = columns
 		return true
 	}

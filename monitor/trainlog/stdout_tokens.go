@@ -175,6 +175,7 @@ const (
 	roleAccuracy
 	roleThroughput
 	roleTime
+	roleMetric // another result
 )
 
 // wordRole returns the role of a number from the word before it and the word before that. A word in the plural counts
@@ -187,7 +188,7 @@ func wordRole(word, before string) wordKind {
 		return roleEpochs
 	case "step", "global_step", "iter", "iteration":
 		return roleStep
-	case "steps", "iters", "iterations", "batch", "batches", "generation", "gen", "episode", "round":
+	case "steps", "iters", "iterations", "batch", "batches", "generation", "gen", "episode", "round", "ep":
 		return roleSteps
 	case "throughput", "samples_per_second", "samples/s", "samples/sec", "images/s", "img/s", "train_samples_per_second":
 		return roleThroughput
@@ -200,6 +201,9 @@ func wordRole(word, before string) wordKind {
 		return roleNone
 	case "loss":
 		return roleLoss
+	case "train", "training", "val", "valid", "validation", "test", "cost", "error", "err", "mse", "rmse", "mae", "nll", "elbo", "ppl", "perplexity",
+		"auc", "f1", "score", "reward", "return", "iou", "miou", "dice", "bleu", "mrr":
+		return roleMetric
 	case "acc", "acc@1":
 		return roleAccuracy
 	}

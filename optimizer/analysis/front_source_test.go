@@ -132,6 +132,15 @@ func TestOfRun(t *testing.T) {
 	if err != nil || len(set.Points) != 2 || !set.Points[0].Taken || set.Points[1].Taken || set.Preference.Cost != 1 || !set.Predicted {
 		t.Fatalf("%+v, %v", set, err)
 	}
+	for name, breaks := range map[string][]sla.Objective{"slower than the baseline": nil, "slower, and late": {sla.Time}} {
+		set, err := FromRun(record(t, func(r *journal.Record) {
+			c := &r.Plan.Candidates[0]
+			c.Feasible, c.Slower, c.Breaks = false, true, breaks
+		}))
+		if err != nil || set.Points[0].Feasible != (breaks == nil) {
+			t.Errorf("%s: %+v, %v", name, set.Points, err)
+		}
+	}
 	for name, change := range map[string]func(*journal.Record){
 		"no plan":       func(r *journal.Record) { r.Plan = nil },
 		"no prediction": func(r *journal.Record) { r.Plan.Prediction = nil },

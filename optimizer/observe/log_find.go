@@ -27,17 +27,17 @@ type trial struct {
 
 // finder searches for the log among the files that the job writes.
 type finder struct {
-	options *LogOptions
-	start   time.Time // on the file system's clock
-	past    earlierLogs
-	writers *writers
-	account *accounting
-	states  stateDirs
-	trials  map[string]*trial
-	refused map[fileID]string // why a file is not the log
-	notes   []string          // messages not yet returned by Notes
-
-	notBefore time.Time // if set, only files created after it are candidates
+	options   *LogOptions
+	start     time.Time // on the file system's clock
+	past      earlierLogs
+	writers   *writers
+	account   *accounting
+	states    stateDirs
+	trials    map[string]*trial
+	refused   map[fileID]string // why a file is not the log
+	noted     map[string]bool   // folders and reasons of the files that Notes has named
+	notes     []string          // messages not yet returned by Notes
+	notBefore time.Time         // if set, only files created after it are candidates
 }
 
 // look updates the evidence and returns the candidates that may be the log, best first: files with training results,
@@ -223,7 +223,10 @@ func openAt(path string, o trainlog.TailOptions, at int64) (*trainlog.Tail, erro
 
 func (f *finder) refuse(c candidate, why string) {
 	f.refused[c.look.id] = why
-	f.notes = append(f.notes, c.path+" is not used as the log: "+why)
+	if at := filepath.Dir(c.path) + ": " + why; !f.noted[at] { // d3rlpy writes a table for each layer
+		f.noted[at] = true
+		f.notes = append(f.notes, c.path+" is not used as the log: "+why)
+	}
 	f.drop(c.path)
 }
 

@@ -124,7 +124,7 @@ func (r *LogReader) begin(now time.Time) {
 	f := &r.find
 	f.start = time.Now() // compared with file times
 	f.past = recordEarlierLogs([]string{r.options.Named}, r.options.dirs())
-	f.account, f.trials, f.refused = newAccounting(), map[string]*trial{}, map[fileID]string{}
+	f.account, f.trials, f.refused, f.noted = newAccounting(), map[string]*trial{}, map[fileID]string{}, map[string]bool{}
 	r.named, r.own = agreed(r.options.Named), agreed(r.options.Own)
 }
 

@@ -40,6 +40,18 @@ func TestDataFileIsNoLog(t *testing.T) {
 	}
 }
 
+// TestRefusedFilesAreNotedOnce checks that of many files of a folder that are refused for the same reason one is named.
+func TestRefusedFilesAreNotedOnce(t *testing.T) {
+	f := finder{refused: map[fileID]string{}, noted: map[string]bool{}}
+	for i, c := range []struct{ path, why string }{{"a/1.csv", "no result"}, {"a/2.csv", "no result"}, {"a/3.csv", "no table"}, {"b/1.csv", "no result"}} {
+		f.refuse(candidate{path: c.path, look: fileMeta{id: fileID{inode: uint64(i)}}}, c.why)
+	}
+	want := []string{"a/1.csv is not used as the log: no result", "a/3.csv is not used as the log: no table", "b/1.csv is not used as the log: no result"}
+	if len(f.refused) != 4 || !slices.Equal(f.notes, want) {
+		t.Errorf("%d refused, notes %q, want %q", len(f.refused), f.notes, want)
+	}
+}
+
 // A log that the user named and that cannot be read is noted once, even if another source is in use; one that does not
 // exist yet is not.
 func TestUnreadableNamedLogIsNoted(t *testing.T) {

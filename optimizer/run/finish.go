@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -61,6 +62,9 @@ func (r *run) finish() Result {
 		r.measureSpeed()()
 	}
 	r.readLastRows()
+	if _, err := os.Stat(r.log.named); r.log.named != "" && !r.log.elsewhere && os.IsNotExist(err) {
+		r.event(Warning, "read training log %s: no such file: the training has not written it", r.log.named)
+	}
 	r.observe()
 	r.scanCheckpoints(true)
 	r.closeSegment(now)

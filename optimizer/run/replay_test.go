@@ -23,7 +23,7 @@ func TestAgentDecidesAsTrial(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := jobs[0]
-		s.Units, s.UnitSamples, s.Used = 60, 100, nil // the agent's job has no processes that it could see at work
+		s.Units, s.UnitSamples, s.Used = 60, 100, nil                // the agent's job has no processes that it could see at work
 		s.Spec.TimeMax, s.Spec.CostMaxUSD, s.Rates.GiBHour = 0, 0, 0 // a drawn job has no memory
 		for _, prefer := range []plan.Preference{{Time: 1}, {Cost: 1}} {
 			want := trialAllocations(t, &s, prefer)

@@ -227,3 +227,12 @@ func TestEstimates(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestEstimateTicksDoNotOverlap checks that long ticks are fewer where the axis is short.
+func TestEstimateTicksDoNotOverlap(t *testing.T) {
+	e := Estimates{Title: "time", Label: Duration, Rows: []Estimate{{Name: "a", Mean: 274, Lo: 271.8, Hi: 276.2, Text: "4 m 34 s"}}}
+	p := e.Picture()
+	if wide, narrow := strings.Count(string(p.SVG), `class="tick`), strings.Count(string(p.Narrow), `class="tick`); wide < 5 || narrow > 4 {
+		t.Errorf("%d ticks on a wide page, %d on a narrow one", wide, narrow)
+	}
+}

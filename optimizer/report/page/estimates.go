@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"unicode/utf8"
 )
 
 // Estimate is one row of Estimates.
@@ -49,12 +50,12 @@ func (e *Estimates) Picture() Picture {
 func (e *Estimates) draw(d *Drawing, values []float64) {
 	lo, hi := least(values), most(values)
 	x := NewScale(values, 5, lo > 0 && lo < hi/2, false)
-	tick := e.Label
-	if e.Plain {
-		tick = x.Label
-	}
+	tick := map[bool]func(float64) string{false: e.Label, true: x.Label}[e.Plain]
 	name := d.Width * .3
 	x.From, x.To = name, d.Width-barText
+	for len(x.Ticks) > 2 && 9*float64(utf8.RuneCountInString(tick(x.Ticks[1]))) > x.At(x.Ticks[1])-x.At(x.Ticks[0]) {
+		x.Ticks = everyOther(x.Ticks)
+	}
 	bottom := barStep * float64(len(e.Rows))
 	for _, t := range x.Ticks {
 		at := Px(x.At(t))

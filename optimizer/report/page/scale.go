@@ -134,15 +134,15 @@ func (s *Scale) logTicks() {
 		}
 		return strconv.FormatFloat(v, 'g', 6, 64)
 	}
-	for len(s.Ticks) > 8 { // keep only the powers of ten, or every other tick
-		var fewer []float64
-		for i, t := range s.Ticks {
-			if i%2 == 0 {
-				fewer = append(fewer, t)
-			}
-		}
-		s.Ticks = fewer
+	for len(s.Ticks) > 8 {
+		s.Ticks = everyOther(s.Ticks)
 	}
+}
+
+// everyOther returns the first, third, fifth … tick.
+func everyOther(ticks []float64) []float64 {
+	n := 0
+	return slices.DeleteFunc(ticks, func(float64) bool { n++; return n%2 == 0 })
 }
 
 // newTimeScale returns an axis of seconds with ticks at whole seconds, minutes, hours or days. If tight is set, it ends

@@ -35,9 +35,14 @@ function clock(date) { // with the day if that is not today
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${time}`;
 }
 
+// Steps of an axis in seconds.
+const seconds = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
+// Steps of an axis of units of work.
+const whole = Array.from({length: 30}, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
+
 // Charts of a run. values: the columns of samples that the lines need; the band lies between two of them.
 const charts = {
-  finish: {time: true, lines: [
+  finish: {steps: seconds, wide: true, lines: [
     {name: 'elapsed', of: r => r.time_s, color: '--s1'},
     {name: 'predicted finish', of: r => r.projected_s, color: '--s2', dash: [6, 4], low: r => r.projected_s_p5, high: r => r.projected_s_p95}], format: duration, limit: 'deadline'},
   money: {lines: [
@@ -51,11 +56,8 @@ const charts = {
     {name: 'job', of: r => r.tree_memory_gib, color: '--s1'},
     {name: 'GPU', of: r => r.gpu_memory_gib, color: '--s3', dash: [2, 3]},
     {name: 'allocated', of: r => r.memory_gib, color: '--s4', dash: [8, 4]}], format: v => v !== 0 && Math.abs(v) < 0.09995 ? significant(1024 * v) + ' MiB' : significant(v) + ' GiB'},
-  progress: {lines: [{name: 'done', of: r => r.units, color: '--s1'}], format: significant, unit: true, limit: 'total'},
+  progress: {lines: [{name: 'done', of: r => r.units, color: '--s1'}], format: significant, unit: true, limit: 'total', steps: whole},
 };
-
-// Steps of an axis in seconds.
-const seconds = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
 
 const keepRows = 2400; // more are thinned
 
@@ -184,7 +186,7 @@ class RunPage {
       for (const l of lines) {
         const color = css(l.color);
         data.push(this.rows.map(r => l.of(r) ?? null));
-        series.push({label: l.name, stroke: color, width: 2, dash: l.dash, points: {show: this.rows.length < 2}});
+        series.push({label: l.name, stroke: color, width: 2, dash: l.dash, points: {show: (u, i) => u.data[i].filter(known).length < 2}});
         names.push(l.name);
         if (l.low && this.rows.some(r => known(l.low(r)))) {
           data.push(this.rows.map(r => l.high(r) ?? null), this.rows.map(r => l.low(r) ?? null));
@@ -236,7 +238,7 @@ class RunPage {
         if (Number.isFinite(limit) && limit > 3 * most) top = Math.max(most, spec.top || 0); // a distant limit would flatten the lines
         return [0, top > 0 ? top * 1.06 : 1];
       }}},
-      axes: [{...axis, values: (u, ticks) => ticks.map(duration), size: 30, space: 80, incrs: seconds}, {...axis, size: spec.time ? 78 : 66, incrs: spec.time ? seconds : undefined, values: (u, ticks) => ticks.map(spec.format)}],
+      axes: [{...axis, values: (u, ticks) => ticks.map(duration), size: 30, space: 80, incrs: seconds}, {...axis, size: spec.wide ? 78 : 66, incrs: spec.steps, values: (u, ticks) => ticks.map(spec.format)}],
       hooks: {
         setCursor: [u => { if (self.rows.length) self.latest(figure, spec, spec.lines.filter(l => self.rows.some(r => known(l.of(r)))), limit, u.cursor.idx ?? undefined); }],
         draw: [u => { // names at the ends of the lines, so that colour is not the only distinction

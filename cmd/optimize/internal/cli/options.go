@@ -101,11 +101,11 @@ func (f *Format) Add(fs *pflag.FlagSet, known []string) {
 	fs.StringVarP(&f.File, "output", "o", "", "write to `FILE` instead of standard output")
 }
 
-// checkOutputs returns an error for each FILE that cannot be written, of the flag output and of those such as --jobs-out.
-func (o Options) checkOutputs(output string) error {
+// checkOutputs returns an error for each FILE of --output and flags such as --jobs-out that cannot be written.
+func (o Options) checkOutputs() error {
 	var errs []error
 	o.Flags.Visit(func(f *pflag.Flag) {
-		if kind, _ := pflag.UnquoteUsage(f); kind == "FILE" && (f.Name == output || strings.HasSuffix(f.Name, "-out")) {
+		if kind, _ := pflag.UnquoteUsage(f); kind == "FILE" && (f.Name == "output" || strings.HasSuffix(f.Name, "-out")) {
 			errs = append(errs, o.Writable(f.Name, f.Value.String()))
 		}
 	})
@@ -121,7 +121,7 @@ var fileFormat = regexp.MustCompile(`^[a-z][a-z0-9]{1,4}$`)
 // Resolve sets the format: that of --format, else JSON with --json, else that of the file. It returns an error if the
 // format is not known, also one that only the name of the file asks for, or a file cannot be written.
 func (f *Format) Resolve(o Options) error {
-	if err := o.checkOutputs(f.flag); err != nil {
+	if err := o.checkOutputs(); err != nil {
 		return Usage(err)
 	}
 	if f.File == "-" {

@@ -181,6 +181,14 @@ func mergeEnvironment(v *viper.Viper, src map[string]string, e *Env, known map[s
 	return errs
 }
 
+// Nearest returns the known word with the smallest edit distance; ties are broken alphabetically.
+func Nearest(word string, known []string) string {
+	for _, best := range wording.Nearest(word, slices.Sorted(slices.Values(known)), 1) {
+		return best
+	}
+	return ""
+}
+
 // Set reports whether a setting has a value from any source but its default.
 func (v *Values) Set(key string) bool { _, ok := v.src[key]; return ok }
 

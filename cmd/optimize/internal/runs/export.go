@@ -90,11 +90,11 @@ func (o *exportOptions) filter() (history.Filter, error) {
 }
 
 func (o *exportOptions) run(args []string) error {
-	if err := o.format.Resolve(o.Options); err != nil {
-		return err
-	}
 	if _, ok := trackers[o.format.Name]; ok {
 		return o.track(args)
+	}
+	if err := o.format.Resolve(o.Options); err != nil {
+		return err
 	}
 	if err := o.Check(cli.Rule{If: true, Flags: "to experiment", Requires: "--format mlflow or tensorboard"}); err != nil {
 		return cli.Usage(err)

@@ -78,7 +78,8 @@ printed.`,
 
 // config returns the configuration given by the flags, a description of the jobs, and notes.
 func (o *simulateRoundsOptions) config() (c cluster.Config, description string, notes []string, err error) {
-	if err := o.checkPolicy("--policy", o.policy); err != nil {
+	unused := cli.Rule{If: !strings.HasPrefix(o.policy, agentPrefix), Flags: "agent", Requires: "--policy agent:PREFERENCE"}
+	if err := errors.Join(o.checkPolicy("--policy", o.policy), o.Check(unused)); err != nil {
 		return c, "", nil, err
 	}
 	source, err := o.source()
