@@ -209,9 +209,7 @@ func SetPolicy(stateDir, name string) error {
 
 // Drain asks the server to admit no more jobs, and to exit once the admitted ones have ended. With save, running jobs
 // are saved and stopped, and the server exits; a later server continues them.
-func Drain(stateDir string, save bool) error {
-	return send(stateDir, request{Op: opDrain, Save: save})
-}
+func Drain(stateDir string, save bool) error { return send(stateDir, request{Op: opDrain, Save: save}) }
 
 // takeRequests returns the requests of the spool and removes them. A file that cannot be read is removed and reported.
 func takeRequests(stateDir string) (requests []request, errs []error) {

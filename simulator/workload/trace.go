@@ -128,8 +128,7 @@ type intake struct {
 func (in *intake) row(r *row) error {
 	in.trace.Rows++
 	if r.empty() {
-		in.drop(r, "empty row")
-		return nil
+		return in.drop(r, "empty row")
 	}
 	if r.problem != "" {
 		return in.refuse(r, r.problem)
@@ -179,18 +178,18 @@ func (in *intake) refuse(r *row, problem string) error {
 	if in.layout.strict {
 		return fmt.Errorf("line %d: %s", r.line, problem)
 	}
-	in.drop(r, problem)
-	return nil
+	return in.drop(r, problem)
 }
 
 // drop counts an omitted row by reason.
-func (in *intake) drop(r *row, reason string) {
+func (in *intake) drop(r *row, reason string) error {
 	d := in.reasons[reason]
 	if d == nil {
 		d = &dropped{Reason: reason, Line: r.line}
 		in.reasons[reason] = d
 	}
 	d.Rows++
+	return nil
 }
 
 // mostDropped describes the most frequent reason, for an error about a trace without jobs.

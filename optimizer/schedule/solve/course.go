@@ -54,7 +54,7 @@ func (f *filling) addCourse(e Entity) {
 		if f.full[i] || part == 0 {
 			continue
 		}
-		r := rider{job: i, rate: part / f.weightOf(i)}
+		r := rider{job: i, rate: part / f.weight.of(i)}
 		r.own = max(0, f.limit[i]-f.level[i]) / r.rate
 		parts += part
 		c.riders = append(c.riders, r)
@@ -78,7 +78,7 @@ func (f *filling) addCourse(e Entity) {
 			clock += (r.own - before) * max(parts, 0)
 			before = r.own
 			r.end = clock
-			parts -= r.rate * f.weightOf(r.job)
+			parts -= r.rate * f.weight.of(r.job)
 		}
 	}
 	f.courses = append(f.courses, c)

@@ -126,16 +126,10 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) error {
 	}
 	e.kinds, e.rising, e.groups = len(l.kinds), floor == nil, l.count
 	e.columns = e.columns[:0]
-	weightOf := func(i int) float64 {
-		if weight == nil {
-			return 1
-		}
-		return weight[i]
-	}
 	for g, i := range l.member {
 		for c, j := range l.kinds {
 			e.columns = append(e.columns, ecosColumn{
-				count: l.count[g], use: s.Scale[i], limit: int32(c), timeA: int32(g), timeB: -1, rateA: weightOf(i) * s.Rate[i][j],
+				count: l.count[g], use: s.Scale[i], limit: int32(c), timeA: int32(g), timeB: -1, rateA: weights(weight).of(i) * s.Rate[i][j],
 			})
 		}
 	}
@@ -152,7 +146,7 @@ func (e *ecosSolver) build(s *Sharing, weight, floor []float64) error {
 			for c, j := range l.kinds {
 				e.columns = append(e.columns, ecosColumn{
 					use: s.Scale[p.A], limit: int32(c), timeA: int32(a), timeB: int32(b),
-					rateA: weightOf(p.A) * p.RateA[j], rateB: weightOf(p.B) * p.RateB[j],
+					rateA: weights(weight).of(p.A) * p.RateA[j], rateB: weights(weight).of(p.B) * p.RateB[j],
 				})
 			}
 		}

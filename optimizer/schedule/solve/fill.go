@@ -68,7 +68,7 @@ type filling struct {
 	what     string
 	sharing  *Sharing // a copy in which rates are 0 where a job may no longer rise
 	pairing  *pairing
-	weight   []float64
+	weight   weights
 	entities []Entity // nil: every job is an entity
 	level    []float64
 	limit    []float64 // largest throughput of each job on the types where it may still rise
@@ -108,8 +108,8 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 			f.limit[i] = max(f.limit[i], pairing.best(i))
 		}
 		f.limit[i] *= 1 - levelGap
-		f.full[i] = f.limit[i] == 0 || f.weightOf(i) == 0
-		stuck = stuck || f.limit[i] == 0 && f.weightOf(i) > 0
+		f.full[i] = f.limit[i] == 0 || f.weight.of(i) == 0
+		stuck = stuck || f.limit[i] == 0 && f.weight.of(i) > 0
 	}
 	err = f.run()
 	if f.point == nil && err == nil {
@@ -122,7 +122,7 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 	sol := f.of.solution(f.point)
 	sol.Value, sol.Gap = math.Inf(1), f.shortage+f.of.missing(f.point.x)
 	for i, v := range f.level {
-		if w := f.weightOf(i); w > 0 {
+		if w := f.weight.of(i); w > 0 {
 			sol.Value = min(sol.Value, w*v)
 		}
 	}
@@ -138,13 +138,6 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 		err = unfinished(what, sol.Gap)
 	}
 	return sol, err
-}
-
-func (f *filling) weightOf(i int) float64 {
-	if f.weight == nil {
-		return 1
-	}
-	return f.weight[i]
 }
 
 // run raises levels until every job is full.

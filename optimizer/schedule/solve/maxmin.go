@@ -110,10 +110,11 @@ func (s *interior) recentre(p *point) {
 // maxMinProgram is the program of MaxMin, with t in units of scale.
 type maxMinProgram struct {
 	*layout
-	weight, floor []float64
-	base          []float64 // throughput at t = 0; nil: 0
-	scale         float64
-	stuck         bool // a weighted job has no throughput on any device
+	weight weights
+	floor  []float64
+	base   []float64 // throughput at t = 0; nil: 0
+	scale  float64
+	stuck  bool // a weighted job has no throughput on any device
 }
 
 // newMaxMin builds the program. The unit of t is the weighted throughput of the worst job under an equal split of the
@@ -121,7 +122,7 @@ type maxMinProgram struct {
 func newMaxMin(s *Sharing, p *pairing, weight, floor []float64) *maxMinProgram {
 	m := &maxMinProgram{weight: weight, floor: floor, scale: math.Inf(1)}
 	for i := range s.Rate {
-		m.stuck = m.stuck || m.weightOf(i) > 0 && s.idle(p, i)
+		m.stuck = m.stuck || m.weight.of(i) > 0 && s.idle(p, i)
 	}
 	m.layout = newLayout(s, p, nil, nil, weight, floor)
 	for _, i := range m.member {
@@ -138,7 +139,7 @@ func (m *maxMinProgram) risingWeight(i int) float64 {
 	if m.sharing.idle(m.pairing, i) {
 		return 0
 	}
-	return m.weightOf(i)
+	return m.weight.of(i)
 }
 
 // worst returns the objective value of the shares of a solution.
@@ -152,11 +153,14 @@ func (m *maxMinProgram) worst(sol *Solution) float64 {
 	return least
 }
 
-func (m *maxMinProgram) weightOf(i int) float64 {
-	if m.weight == nil {
+// weights are the weights of the jobs; nil: all are 1.
+type weights []float64
+
+func (w weights) of(i int) float64 {
+	if w == nil {
 		return 1
 	}
-	return m.weight[i]
+	return w[i]
 }
 
 // set writes the levels, bases and floors of the groups into the program.
