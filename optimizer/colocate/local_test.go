@@ -375,3 +375,19 @@ func TestObserverLeavesTheNode(t *testing.T) {
 		t.Errorf("%v, %v", now, err)
 	}
 }
+
+// On a quiet node, where only the kernel works beside the programs, throughputs are those observed.
+func TestAverageOfQuietNode(t *testing.T) {
+	a, b := &container{}, &container{}
+	s := &session{Local: &Local{cpus: []int{0}}, of: [][]*container{{a}, {b}}}
+	results := []reading{{Ops: 100, CPU: 0.2, Wall: 1, Demand: 0.4}, {Ops: 10, CPU: 0.7, Wall: 1, Demand: 1}}
+	for taken, want := range map[float64]float64{0: 100, 0.04: 100, 0.1: 125} {
+		got := s.average([]*container{a, b}, results, taken)
+		if rate := got[0].rate(); rate < want-1e-6 || rate > want+1e-6 {
+			t.Errorf("%v of the node taken: %v operations/s, want %v", taken, rate, want)
+		}
+		if rate := got[1].rate(); rate != 10 {
+			t.Errorf("%v of the node taken: %v operations/s, want 10", taken, rate)
+		}
+	}
+}

@@ -292,10 +292,10 @@ func (s *session) average(active []*container, results []reading, taken float64)
 	cpus := float64(len(s.cpus))
 	used, demands := make([]float64, len(results)), make([]float64, len(results))
 	for i, r := range results {
-		used[i] = r.CPU / r.Wall
-		demands[i] = r.Demand
+		used[i], demands[i] = r.CPU/r.Wall, r.Demand
 	}
-	free := undisturbed(used, demands, taken*cpus, cpus)
+	// Interrupts and threads of the kernel work for the programs, and idle time is counted in ticks: 5 % are not of others.
+	free := undisturbed(used, demands, max(0, taken-0.05)*cpus, cpus)
 	out := make([]*reading, len(s.of))
 	for a, of := range s.of {
 		for i, c := range active {
