@@ -169,20 +169,22 @@ func TestLengthOfScripts(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]float64{
-		"for epoch in range(1, 31):\n  pass":                                                                    30,
-		"for ep in tqdm(range(15)):\n  pass":                                                                    15,
-		"flags.DEFINE_integer('epochs', 33, 'how many')":                                                        33,
-		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":                                             100,
-		"epoch = 1\nstate = {'epoch': 1}":                                                                       0,
-		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, num_epochs=5)":          5,
-		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, 6)":                     6,
-		"def train(m, epochs):\n  for epoch in range(epochs): pass\nn = 7\ntrain(m, n)":                         7,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain(epochs=cfg.n)":                        0,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain()":  8,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)": 9,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":       0,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                    25,
-		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                            21,
+		"for epoch in range(1, 31):\n  pass":                                                                                30,
+		"for ep in tqdm(range(15)):\n  pass":                                                                                15,
+		"flags.DEFINE_integer('epochs', 33, 'how many')":                                                                    33,
+		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":                                                         100,
+		"epoch = 1\nstate = {'epoch': 1}":                                                                                   0,
+		"p.add_argument('--epochs', type=int, default=30)\na = p.parse_args(['--lr', '1', '--epochs', '4'])":                4,
+		"p.add_argument('--epochs', type=int, default=30)\ndef test(): p.parse_args(['--epochs', '1'])\na = p.parse_args()": 30,
+		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, num_epochs=5)":                      5,
+		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, 6)":                                 6,
+		"def train(m, epochs):\n  for epoch in range(epochs): pass\nn = 7\ntrain(m, n)":                                     7,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain(epochs=cfg.n)":                                    0,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain()":              8,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)":             9,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                   0,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                25,
+		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                        21,
 	} {
 		have := 0.0
 		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) > 0 && l[0].Unit == unitEpoch {

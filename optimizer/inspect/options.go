@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -39,8 +40,28 @@ func (s *script) readOptions() []option {
 			all = append(all, o)
 		}
 	}
+	s.ownArguments(all)
 	all = append(all, s.fieldOptions()...)
 	return append(all, s.constantOptions()...)
+}
+
+// ownArguments lets the arguments that a script gives its parser itself, parse_args(["--epochs", "4"]), replace the defaults.
+func (s *script) ownArguments(all []option) {
+	var own []token
+	for i := range s.calls {
+		if c := &s.calls[i]; last(c.callee) == "parse_args" || last(c.callee) == "parse_known_args" {
+			if len(c.args) == 0 || len(c.args[0].tokens) > maxExpression {
+				return
+			}
+			own = c.args[0].tokens
+		}
+	}
+	for k := 0; k+2 < len(own); k++ {
+		at := slices.IndexFunc(all, func(o option) bool { return own[k].kind == text && slices.Contains(o.flags, own[k].s) })
+		if at >= 0 && own[k+1].s == "," && own[k+2].kind == text {
+			all[at].value, all[at].line = own[k+2:k+3], int(own[k].line)
+		}
+	}
 }
 
 // declaredBy returns the option declared by a call; its names are empty for other calls.
