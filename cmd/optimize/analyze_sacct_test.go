@@ -151,7 +151,7 @@ func TestOddAccounting(t *testing.T) {
 		"empty":          {refused: "the text is empty"},
 		"header only":    {text: header, refused: "no jobs"},
 		"cut in a line":  {text: header + "12|ada|COMP", refused: "none of 1 line could be read, first: line 2"},
-		"cut archive":    {text: zipped(header + line("1", "COMPLETED", "2026-10-01T10:00:00", "60", "n1"))[:40], refused: "unexpected EOF"},
+		"cut archive":    {text: zipped(header + line("1", "COMPLETED", "2026-10-01T10:00:00", "60", "n1"))[:40], refused: "the file is empty or cut off"},
 		"no times":       {text: "JobID|User|State|JobName\n1|ada|COMPLETED|train\n2|ada|PENDING|train\n", want: "train: 1 run, 0 running, 1 waiting"},
 		"unknown start":  {text: header + line("1", "COMPLETED", "Unknown", "60", "n1") + line("2", "RUNNING", "Unknown", "60", "n1") + line("3", "PENDING", "Unknown", "0", "None assigned"), want: "train: 2 run, 1 running, 1 waiting"},
 		"never started":  {text: header + line("1", "CANCELLED by 7", "2026-10-01T10:00:00", "0", "None assigned") + line("2", "PENDING", "Unknown", "0", ""), want: "train: 0 run, 0 running, 1 waiting"},
