@@ -62,8 +62,10 @@ func (r *run) finish() Result {
 		r.measureSpeed()()
 	}
 	r.readLastRows()
-	if _, err := os.Stat(r.log.named); r.log.named != "" && !r.log.elsewhere && os.IsNotExist(err) {
-		r.event(Warning, "read training log %s: no such file: the training has not written it", r.log.named)
+	if r.log.named != "" && !r.log.elsewhere {
+		if _, err := os.Stat(r.log.named); os.IsNotExist(err) {
+			r.event(Warning, "read training log %s: no such file: the training has not written it", r.log.named)
+		}
 	}
 	r.observe()
 	r.scanCheckpoints(true)

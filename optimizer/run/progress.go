@@ -125,15 +125,17 @@ func (u *usage) sample(s *monitor.Sample, disturbed bool) {
 	u.GPUs = max(u.GPUs, working)
 }
 
-// step adds the time between the steps since the last facts. A loader without processes of its own prepares the input
+// step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has
+// added, and add nothing. A loader without processes of its own prepares the input
 // between the steps, so that its wait is computing as well.
 func (u *usage) step(last, now *observe.Facts) {
 	stepping, waiting := now.Stepping, now.Waiting
 	if last.PID == now.PID && last.Training == now.Training {
 		stepping, waiting = stepping-last.Stepping, waiting-last.Waiting
 	}
+	first := last.PID == 0
 	*last = *now
-	if now.Workers < 1 || stepping <= 0 || waiting < 0 {
+	if first || now.Workers < 1 || stepping <= 0 || waiting < 0 {
 		return
 	}
 	u.Stepping += stepping.Seconds()

@@ -37,6 +37,7 @@ func TestUsage(t *testing.T) {
 		return &observe.Facts{PID: pid, Training: 1, Workers: workers, Stepping: stepping, Waiting: waiting}
 	}
 	var last observe.Facts
+	u.step(&last, facts(7, 2, 0, 0))
 	u.step(&last, facts(7, 2, time.Second/2, time.Second/4))
 	if got := u.known(); got.Compute != 0 {
 		t.Errorf("computing for %v of half a second, want nothing yet", got.Compute)
@@ -47,6 +48,13 @@ func TestUsage(t *testing.T) {
 	u.step(&last, facts(9, 1, 2*time.Second, 0))           // and one that never waits
 	if got := u.known().Compute; math.Abs(got-0.75) > 1e-9 {
 		t.Errorf("computing for %v of the time, want 0.75", got)
+	}
+
+	adopted := u
+	last = observe.Facts{} // of another agent, which reads all reports again
+	adopted.step(&last, facts(9, 1, 2*time.Second, 0))
+	if adopted != u {
+		t.Errorf("%+v after the reports of an adopted job, want %+v as before", adopted, u)
 	}
 
 	text, err := json.Marshal(Segment{Used: u})

@@ -13,8 +13,8 @@ import (
 //	GPUs in use      all
 //	share computing  two of three jobs have an observer and loader processes. Half of these synchronise in each step; in the
 //	                 others, a uniform part of the computing is hidden behind the wait for the input
-//	busy CPUs        unknown for measured kinds; otherwise the CPUs that prepare the input, and per GPU a uniform part of one; CPU jobs: by their speedup, with
-//	                 those that contend; one of three keeps all its CPUs busy by active waiting
+//	busy CPUs        unknown for measured kinds; pipelines: the CPUs that prepare the input, and per GPU a uniform part of one;
+//	                 CPU jobs: by their speedup, with those that contend; one of three waits actively on all its CPUs
 //	error            the logarithm of the busy CPUs has a standard deviation of 0.05
 //
 // The draws leave those of the job unchanged.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandGroups of commands in the root help.
+// Groups of commands in the root help.
 const (
 	Train   = "train"
 	Runs    = "runs"
