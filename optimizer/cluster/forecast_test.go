@@ -250,6 +250,37 @@ func TestSimulationOfAnotherDay(t *testing.T) {
 	}
 }
 
+// TestUsefulSave: a job makes progress for a part of its save, and ends there if that is the rest of its work.
+func TestUsefulSave(t *testing.T) {
+	const from = 1000.0
+	nan := math.NaN()
+	end := func(steps, useful float64) (first, second float64) {
+		t.Helper()
+		trial := func(id int, at, steps float64) Trial {
+			return Trial{Job: Job{ID: id, Total: steps}, Spec: Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}, Steps: steps, First: 1, Again: 1, Save: 4, Rate: func(int, int) float64 { return 1 }}
+		}
+		long := trial(1, 0, steps)
+		long.Lives = []LifeCosts{{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan, Useful: useful}}
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: "srtf"}}, Known: true, Jobs: []Trial{long, trial(2, 21, 1)}}
+		out, err := sim.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.End[1] - from, out.End[2] - from
+	}
+	gross, second := end(100, 0)
+	if net, other := end(100, 3); math.Abs(gross-net-3) > 1e-6 || other != second {
+		t.Errorf("the jobs end after %g and %g s, with 3 useful seconds of the save after %g and %g", gross, second, net, other)
+	}
+	if net, _ := end(100, 1000); math.Abs(gross-net-4) > 1e-6 {
+		t.Errorf("a save of 4 s brought progress of %g s", gross-net)
+	}
+	interrupted, before := end(23, 0)
+	if first, other := end(23, 3); !(interrupted > before && first < other) {
+		t.Errorf("a job with 3 s of work left ends after %g s, and after %g s if its save contains them; the one that takes its place after %g and %g s", interrupted, first, before, other)
+	}
+}
+
 // TestDoneJobMovesNoOther: a job that has done its work, and is about to exit, keeps its devices; others keep theirs.
 func TestDoneJobMovesNoOther(t *testing.T) {
 	const from = 1000.0

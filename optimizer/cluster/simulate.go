@@ -70,6 +70,7 @@ type Trial struct {
 // is known whether the job keeps its work; NaN: Start.
 type LifeCosts struct {
 	Start, Startup, Keeps, Save, Measured float64
+	Useful                                float64 // seconds of Save in which it still makes progress: it saves at the end of a step or epoch
 	// Rates are what the scheduler learns of it, relative to the pace, some seconds after Measured; nil: the pace. What was Seen
 	// takes its place.
 	Rates []Measurement
@@ -338,21 +339,31 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 	case t.ended:
 	case t.left <= w.now:
 		t.left = math.Inf(1)
+		t.done = min(t.done+t.pace*t.life.Useful, t.Steps)
+		t.job.Done = t.done
 		w.report(t) // what was measured while it was saving
+		if t.done == t.Steps {
+			return w.end(t)
+		}
 		w.pay(t)
 		w.s.Left(w.now, t.job.ID, "lease")
 	case t.runs && t.finish() <= w.now:
-		t.done, t.job.Done, t.runs, t.ended = t.Steps, t.Steps, false, true
-		w.pay(t)
-		w.s.Left(w.now, t.job.ID, "exited")
-		w.s.End(w.now, t.job.ID, Done, "")
-		w.out.End[t.job.ID] = w.now
-		return true
+		return w.end(t)
 	case t.runs:
 		w.report(t)
 		w.settle(t)
 	}
 	return false
+}
+
+// end ends a job that has done its work.
+func (w *virtualCluster) end(t *virtualJob) (ended bool) {
+	t.done, t.job.Done, t.runs, t.ended = t.Steps, t.Steps, false, true
+	w.pay(t)
+	w.s.Left(w.now, t.job.ID, "exited")
+	w.s.End(w.now, t.job.ID, Done, "")
+	w.out.End[t.job.ID] = w.now
+	return true
 }
 
 // report tells the scheduler what a server learns of a life.
@@ -526,7 +537,7 @@ func (w *virtualCluster) costs(t *virtualJob) LifeCosts {
 			*v.to = *v.from
 		}
 	}
-	c.Rates, c.Seen = known.Rates, known.Seen
+	c.Rates, c.Seen, c.Useful = known.Rates, known.Seen, min(known.Useful, c.Save)
 	return c
 }
 

@@ -423,7 +423,7 @@ func (a *auditor) note() {
 			a.Notes = append(a.Notes, fmt.Sprintf("A job beside another one that it never ran beside has the median rate of jobs of the same names; else %.0f %% of its rate alone, the median of published pairs, with unknown error.", 100*assumedRatio))
 		}
 		if a.moves.assumed {
-			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of a start.")
+			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of their start-up.")
 		}
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(a.day.Jobs), func(j *Job) bool { return !j.silent })); n > 0 {

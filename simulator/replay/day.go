@@ -85,6 +85,7 @@ type life struct {
 	Worked           float64               // from which it made progress; NaN: it made none
 	Asked            float64               // when it was asked to leave; NaN: never
 	Save             float64               // seconds from then until it left
+	useful           float64               // part of Save in which it still made progress: trainings save at the end of a step or epoch
 	Before, Done     float64               // steps at its beginning and at its end
 	PredictedRate    float64               // that the policy used, steps/s
 	PredictedMove    float64               // seconds that the policy charged

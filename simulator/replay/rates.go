@@ -61,6 +61,7 @@ type rates struct {
 func newRates(d *Day) *rates {
 	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[rateSource]float64{}}
 	r.pairs = newPairRates(d, d.measuredAlone())
+	d.divideSaves()
 	r.leave()
 	repeats := map[string][]float64{}
 	for _, j := range d.Jobs {
@@ -241,12 +242,37 @@ func (l *life) steady() (steps, seconds float64, ok bool) {
 	return steps, seconds, !l.open && steps > 0 && seconds > 0
 }
 
-// until returns the time at which a life was asked to leave, or had done its last step.
+// until returns the time at which a life has done its last step.
 func (l *life) until() float64 {
 	if math.IsNaN(l.Asked) {
 		return l.Left - l.exit
 	}
-	return min(l.Left-l.exit, l.Asked)
+	return min(l.Left-l.exit, l.Asked+l.useful)
+}
+
+// divideSaves measures for which part of the saves trainings still made progress: the median, over the lives that were asked to
+// leave, of the time that the steps after the first measurement of the rate take beyond the request, relative to the save; none
+// with fewer than fewestLives.
+func (d *Day) divideSaves() {
+	var shares []float64
+	for _, j := range d.Jobs {
+		for i, l := range j.Lives {
+			if done, took, ok := l.steady(); ok && l.ratedDone > l.Before && l.Save > 0 && l.Asked <= l.Left && !j.lost(i) {
+				shares = append(shares, (done/l.Seen-took)/l.Save)
+			}
+		}
+	}
+	if len(shares) < fewestLives {
+		return
+	}
+	share := min(max(stat.Median(shares), 0), 1)
+	for _, j := range d.Jobs {
+		for _, l := range j.Lives {
+			if l.Asked <= l.Left && l.Save > 0 {
+				l.useful = share * l.Save
+			}
+		}
+	}
 }
 
 // places returns the keys in a fixed order.
@@ -358,6 +384,8 @@ type moves struct {
 	// crowding is by how much a start takes longer, relative to one alone, for each other one at the same time.
 	crowding struct{ value, sd float64 }
 	assumed  bool // no save was measured
+	// own is the median part of a start that is the start-up of the training itself: without the queue of an engine, and the agent.
+	own float64
 	// learned are the rates that the server measured in the first lives of jobs on their devices, one after the other, relative
 	// to the last.
 	learned [][]cluster.Measurement
@@ -383,7 +411,8 @@ type sample struct {
 func (s *sample) alone(crowding float64) float64 { return s.taken / (1 + crowding*s.others) }
 
 func newMoves(d *Day, r *rates) *moves {
-	m := &moves{}
+	m := &moves{own: 1}
+	var own []float64
 	add := func(cost int, j *Job, l *life, taken float64) {
 		if taken >= 0 && !j.silent {
 			m.samples[cost] = append(m.samples[cost], sample{of: j, life: l, taken: taken})
@@ -407,7 +436,13 @@ func newMoves(d *Day, r *rates) *moves {
 			}
 			add(start, j, l, l.Worked-l.Start)
 			add(saving, j, l, l.Save)
+			if v := l.Startup / (l.Worked - l.Start); v >= 0 {
+				own = append(own, min(v, 1))
+			}
 		}
+	}
+	if len(own) > 0 {
+		m.own = stat.Median(own)
 	}
 	m.crowd(d)
 	for cost := range m.samples {
@@ -522,7 +557,7 @@ func (m *moves) draw(j *Job, n int, crowding float64, random *rand.Rand) cluster
 		}
 	}
 	if s, scale := m.pick(saving, j, random); s != nil {
-		c.Save = scale * s.taken
+		c.Save, c.Useful = scale*s.taken, scale*s.life.useful
 	}
 	if n := len(m.learned); n > 0 {
 		c.Rates = m.learned[random.IntN(n)]

@@ -684,6 +684,40 @@ func TestLivesWithoutMeasuredRate(t *testing.T) {
 	}
 }
 
+// TestUsefulSaves: the part of the saves in which trainings still made progress is measured, and their starts are no shorter by it.
+func TestUsefulSaves(t *testing.T) {
+	for _, useful := range []float64{0, 0.6} {
+		s, random := drawDay(41, 20), rand.New(rand.NewPCG(41, 2))
+		starts := map[int][]float64{}
+		for _, j := range s.jobs {
+			for range 60 {
+				start, save := 1+2*random.Float64(), 2+2*random.Float64()
+				starts[j.ID] = append(starts[j.ID], start)
+				j.lives = append(j.lives, cluster.LifeCosts{Start: start, Startup: 0.8 * start, Keeps: math.NaN(), Save: save, Useful: useful * save, Measured: 1 + random.Float64()})
+			}
+		}
+		day, err := NewDay(s.live(t, "srtf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		newRates(day)
+		saved, part, late, n := 0.0, 0.0, 0.0, 0.0
+		for _, j := range day.Jobs {
+			for i, l := range j.Lives {
+				if l.Save > 0 {
+					saved, part = saved+l.Save, part+l.useful
+				}
+				if l.ratedDone > l.Before {
+					late, n = late+l.Worked-l.Start-starts[j.ID][i], n+1
+				}
+			}
+		}
+		if share := part / saved; n < 30 || !(math.Abs(share-useful) < 0.05) || math.Abs(late/n) > 0.1 {
+			t.Errorf("%.2f of the saves measured as useful, want %g; starts off by %.2f s on average of %g", share, useful, late/n, n)
+		}
+	}
+}
+
 // TestRunningJobKeepsItsRate: what a life that has not ended has done since its last event is not known. It is neither slow, nor
 // has it lost what it did.
 func TestRunningJobKeepsItsRate(t *testing.T) {

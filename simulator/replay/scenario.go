@@ -78,8 +78,9 @@ func (s *scenario) trial(j *simulated) cluster.Trial {
 const tieBreak = 1e-3
 
 // scenario draws rates and the costs of lives. A save that was never measured takes the time to leave, and that to write a
-// checkpoint, of which nothing is known. A start reads one, after it has launched the process and read the data: all divisions of
-// its time among the three are equally likely, so that the part of each has the density 2(1 − x), a third on average.
+// checkpoint, of which nothing is known. The start-up of a training reads one, after it has launched the process and read the data:
+// all divisions of its time among the three are equally likely, so that the part of each has the density 2(1 − x), a third on
+// average.
 func (a *auditor) scenario(random *rand.Rand) *scenario {
 	noise := func(spread float64) float64 {
 		if !(spread > tieBreak) {
@@ -114,7 +115,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 				return a.moves.draw(j, n, s.crowding, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
 			}}
 		if a.moves.assumed {
-			next.save = a.rates.exit + write*next.again
+			next.save = a.rates.exit + write*a.moves.own*next.again
 		}
 		s.jobs = append(s.jobs, next)
 	}
@@ -128,7 +129,7 @@ func (a *auditor) costs(j *Job) []cluster.LifeCosts {
 	learned := map[place]bool{}
 	for i, l := range j.Lives {
 		p := place{l.Device, l.GPUs}
-		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Measured: max(0, l.Known-l.Worked),
+		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Useful: l.useful, Measured: max(0, l.Known-l.Worked),
 			Seen: &cluster.Seen{At: l.Start, Device: p.device, GPUs: p.gpus, PerSec: a.rates.seen[j.ID][p], Rates: l.Rates}}
 		if math.IsNaN(l.Known) { // it left before
 			c.Measured, c.Seen.Rates = max(a.measured, l.until()-l.Worked), nil

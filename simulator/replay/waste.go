@@ -34,7 +34,7 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 			}
 			w.StartingS += n * page.Exact(until-l.Start)
 			if l.Save > 0 {
-				w.SavingS += n * page.Exact(l.Save)
+				w.SavingS += n * page.Exact(l.Save-l.useful)
 			}
 			if j.lost(i) {
 				w.Lost++
