@@ -163,6 +163,16 @@ func TestStdoutBars(t *testing.T) {
 		"XGBoost in R": {"[1]\ttrain-rmse:0.5 \n[2]\ttrain-rmse:0.4 \n", []string{"step=1 train_loss=0.5", "step=2 train_loss=0.4"}},
 		"joblib": {"[Parallel(n_jobs=2)]: Using backend ThreadingBackend with 2 concurrent workers.\n[Parallel(n_jobs=2)]: Done  46 tasks      | elapsed:    0.9s\n[Parallel(n_jobs=2)]: Done 100 out of 100 | elapsed:    1.8s finished\n",
 			[]string{"step=46", "step=100"}},
+		"dates": {"11/27/2026 10:00:00 - INFO - __main__ -   Epoch 1 loss 0.5\n[11/27 10:00:05] epoch 2 loss 0.5\n11/27 10:00:05 epoch: 3/10 loss 0.5\n[11/27 10:00:05] Epoch: [4] [ 20/100] loss: 0.5\n11/27 10:00 loss 0.5\n",
+			[]string{"epoch=1 train_loss=0.5", "epoch=2 train_loss=0.5", "epoch=3 total_epochs=10 train_loss=0.5", "epoch=3.2 total_epochs=10 train_loss=0.5", "epoch=4 total_epochs=10 train_loss=0.5"}},
+		"shares of the data that are right": {"Epoch: 1 | Loss: 0.5 | Acc: 90.0% (4500/5000)\nEpoch 2 loss: 0.4 correct: (450/500), patience [2/5]\n", []string{"epoch=1 train_loss=0.5 train_accuracy=90", "epoch=2 train_loss=0.4"}},
+		"a time is no position": {"Epoch: 2 Step: 10ms | Loss: 1.2\nepoch 2 loss: 0.5\naverage epoch 11.9 s, time per epoch: 12\nstep 300 loss 0.5, time per step: 7, step size: 0.1\n",
+			[]string{"epoch=1 train_loss=1.2", "epoch=2 train_loss=0.5", "step=300 train_loss=0.5"}},
+		"the first position of a line": {"epoch 3/10 loss 0.5, best 0.4 at epoch 1\nEpoch 4/10 loss 0.5\nbest epoch: 1, best step: 400\n", []string{"epoch=3 total_epochs=10 train_loss=0.5", "epoch=4 total_epochs=10 train_loss=0.5"}},
+		"groups of thousands":          {"Step 1,000/10,000 loss 0.3\nstep 20_000: loss 0.3\nIteration 30k: loss=0.3, 12.5k tokens\n", []string{"step=1000 total_steps=10000 train_loss=0.3", "step=20000 train_loss=0.3", "step=30000 train_loss=0.3"}},
+		"steps of something else":      {"step 30/100 loss 0.5\nval step 50/50 val_loss 0.1\ngenerating step 900/1000\nsaved runs/epoch=12-step=400.ckpt\n", []string{"step=30 total_steps=100 train_loss=0.5", "test_loss=0.1"}},
+		"table of Spinning Up": {"|             Epoch |               0 |\n|      AverageEpRet |            22.1 |\n| TotalEnvInteracts |           4e+03 |\n|             Epoch |               1 |\n| TotalEnvInteracts |           8e+03 |\n",
+			[]string{"epoch=1", "step=4000", "epoch=2", "step=8000"}},
 		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})

@@ -165,14 +165,21 @@ func (p *progressParser) counts(i int, t *token) bool {
 	if i == 0 {
 		return true
 	}
-	switch role := wordRole(p.toks[i-1].word, ""); role {
+	before := &p.toks[i-1]
+	if before.percent && i > 1 && wordRole(p.toks[i-2].word, "") == roleAccuracy || !t.bar && otherCounts[before.word] { // "Acc: 90.0% (450/500)"
+		return false
+	}
+	switch role := wordRole(before.word, ""); role {
 	case roleNone, roleThroughput, roleTime, roleMetric:
 		return true
 	case roleEpoch, roleStep, roleEpochs, roleSteps: // "Epochs: 9/20" is assigned by its word, "Epochs: 45%|##| 9/20" is a bar
-		return t.bar && p.toks[i-1].percent
+		return t.bar && before.percent
 	}
 	return false
 }
+
+// otherCounts are words before a count that is none of steps: "patience [2/5]".
+var otherCounts = map[string]bool{"patience": true, "counter": true, "correct": true, "mem": true, "memory": true}
 
 // count assigns the count of a bar to the epoch or the step. foreign is true if the line is not about training.
 func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (counted, foreign bool) {
@@ -228,13 +235,22 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	if word == "train" && i+1 < len(p.toks) && p.toks[i+1].bracket && p.toks[i+1].of > 0 { // "Train: 0 [ 5/98 (5%)]", "Epoch(train) [1][ 5/98]"
 		role = roleEpoch
 	}
+	if role == roleStep || role == roleSteps || role == roleEpoch && t.seconds {
+		if _, foreign := barLabel(before); foreign || t.seconds { // "val step 50/50", "generating step 3", "Step: 10ms", "epoch took 12.5 s"
+			f.within = f.within || t.seconds
+			return false
+		}
+	}
 	switch {
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
+		if !math.IsNaN(f.epoch) { // "epoch 3/10, best loss 0.1 at epoch 1"
+			return false
+		}
 		f.epoch, f.epochs = t.number, t.of
 		zero := !t.decimal && !f.held && (t.number == 0 || p.zero != nil && *p.zero) // "{'loss': 0.5, 'epoch': 0}" is the first epoch
 		f.epochIsComplete = t.decimal || line.open && !zero                          // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
-	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step):
+	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step) && t.number == math.Trunc(t.number):
 		f.step, f.steps = t.number, t.of
 		return true
 	case role == roleSteps && word == "batch":

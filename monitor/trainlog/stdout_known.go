@@ -247,14 +247,17 @@ func (p *progressParser) lightningEnd(text []byte, r *Row) bool {
 	return false
 }
 
-// rlTable parses a line of Stable-Baselines3's tables, "|    total_timesteps | 128 |", and reports whether it is one.
+// rlTable parses a line of the tables of Stable-Baselines3, of OpenAI's baselines and of Spinning Up, which are printed after
+// an iteration, "|    total_timesteps | 128 |", and reports whether it is one.
 func (p *progressParser) rlTable(text []byte, r *Row) bool {
 	if len(p.toks) != 2 || !p.toks[1].bar || math.IsNaN(p.toks[1].number) || !bytes.HasPrefix(text, []byte("|")) {
 		return false
 	}
 	switch v := p.toks[1].number; p.toks[0].word {
-	case "total_timesteps":
+	case "total_timesteps", "misc/total_timesteps", "totalenvinteracts":
 		setPositive(r, Step, v)
+	case "epoch":
+		p.position(&linePosition{epoch: v, epochs: math.NaN(), step: math.NaN(), steps: math.NaN(), result: true}, lineText{}, r)
 	case "loss":
 		r.Set(TrainLoss, v)
 	}

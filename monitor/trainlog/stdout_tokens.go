@@ -3,6 +3,7 @@ package trainlog
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,7 @@ type token struct {
 	labeled bool // preceded by : or =
 	apart   bool // preceded by a comma or semicolon: it does not belong to the word before
 	bar     bool // count of a progress bar: after "|" or after the blocks of a bar
+	seconds bool // a time: "10ms", "12.5 s"
 }
 
 // lineText holds properties of a line that are not in its tokens.
@@ -54,6 +56,10 @@ func tokenize(text []byte, toks []token, words *interner) ([]token, lineText) {
 			i, labeled, bracket, bar, apart = j, false, false, false, false
 			continue
 		case isDigit(c), (c == '-' || c == '+' || c == '.') && i+1 < len(text) && isDigit(text[i+1]) && (i == 0 || !isDigit(text[i-1])):
+			if end := dateEnd(text, i, len(toks) == 0); end > i {
+				i = end
+				continue
+			}
 			var t token
 			var ok bool
 			t, i, ok = number(text, i)
@@ -101,15 +107,46 @@ func skipEscape(text []byte, i int) int {
 	return min(i+1, len(text))
 }
 
+// dated matches a date with its year, "11/27/2026", and at the beginning of a line one without it, "11/27 10:00:00".
+var dated = regexp.MustCompile(`^\d\d/\d\d(/\d+| \d\d:\d\d)`)
+
+// dateEnd returns the index after the date at i; i without one. The count of a bar, "[10/40 00:01<00:05]", is no date.
+func dateEnd(text []byte, i int, first bool) int {
+	if i+maxDate > len(text) || text[i+2] != '/' {
+		return i
+	}
+	m := dated.Find(text[i : i+maxDate])
+	if len(m) == 0 || m[5] == ' ' && (!first || i+len(m) < len(text) && text[i+len(m)] == '<') {
+		return i
+	}
+	return i + len(m)
+}
+
+// maxDate is the length of the longest text that dated matches.
+const maxDate = len("11/27 10:00")
+
+// isTime reports whether a text continues with a unit of time.
+func isTime(rest []byte) bool {
+	rest = bytes.TrimPrefix(rest, []byte{' '})
+	n := 0
+	for n < len(rest) && (isLetter(rest[n]) || rest[n] == '/') { // not "s/it"
+		n++
+	}
+	switch string(rest[:n]) {
+	case "s", "ms", "sec", "secs", "seconds":
+		return true
+	}
+	return false
+}
+
 // number parses the number at i together with a total as in "3/20" or "3 of 20", or a following %. next is the index
-// after it.
+// after it. That of the name of a file, "step=400.ckpt", is none.
 func number(text []byte, i int) (t token, next int, ok bool) {
-	end := numberEnd(text, i)
-	v, err := strconv.ParseFloat(string(text[i:end]), 64)
-	if err != nil || math.IsInf(v, 0) {
+	v, end := quantity(text, i)
+	if math.IsNaN(v) || end+1 < len(text) && text[end] == '.' && text[end+1] >= 'a' && text[end+1] <= 'z' {
 		return token{}, end, false
 	}
-	t = token{number: v, of: math.NaN(), decimal: bytes.IndexByte(text[i:end], '.') >= 0}
+	t = token{number: v, of: math.NaN(), decimal: bytes.IndexByte(text[i:end], '.') >= 0, seconds: isTime(text[end:])}
 	if end < len(text) && text[end] == '%' {
 		t.percent = true
 		return t, end + 1, true
@@ -130,13 +167,33 @@ func number(text []byte, i int) (t token, next int, ok bool) {
 		j++
 	}
 	if j < len(text) && isDigit(text[j]) {
-		k := numberEnd(text, j)
-		if of, err := strconv.ParseFloat(string(text[j:k]), 64); err == nil && !math.IsInf(of, 0) {
+		if of, k := quantity(text, j); !math.IsNaN(of) {
 			t.of = of
 			return t, k, true
 		}
 	}
 	return t, end, true
+}
+
+// quantity parses the number at i, also with groups of thousands, "12,000" or "12_000", or in thousands, "12k". end is the
+// index after it. The value is NaN if it cannot be parsed.
+func quantity(text []byte, i int) (v float64, end int) {
+	end = numberEnd(text, i)
+	digits := text[i:end]
+	if n := digitsOf(digits); n >= 0 && len(digits) <= 3 {
+		for end+3 < len(text) && (text[end] == ',' || text[end] == '_') && digitsOf(text[end+1:end+4]) >= 0 &&
+			(end+4 == len(text) || !isDigit(text[end+4]) && text[end+4] != '.') {
+			digits, end = append(digits[:len(digits):len(digits)], text[end+1:end+4]...), end+4
+		}
+	}
+	v, err := strconv.ParseFloat(string(digits), 64)
+	if err != nil || math.IsInf(v, 0) {
+		return math.NaN(), end
+	}
+	if end < len(text) && text[end]|0x20 == 'k' && (end+1 == len(text) || !isLetter(text[end+1]) && !isDigit(text[end+1])) {
+		return 1000 * v, end + 1
+	}
+	return v, end
 }
 
 // numberEnd returns the index after the number at i: sign, digits, one point, exponent.
@@ -181,6 +238,9 @@ const (
 // wordRole returns the role of a number from the word before it and the word before that. A word in the plural counts
 // only with a total, see roleEpochs; "time" counts only after "epoch".
 func wordRole(word, before string) wordKind {
+	if before == "per" || before == "best" { // "time per step: 3", "best epoch: 3"
+		return roleNone
+	}
 	switch word {
 	case "epoch":
 		return roleEpoch

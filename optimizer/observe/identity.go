@@ -96,11 +96,18 @@ func mayBeLog(path string) bool {
 	switch filepath.Ext(name) {
 	case ".csv", ".tsv", ".jsonl", ".ndjson":
 	default:
-		if name != "trainer_state.json" {
+		if name != "trainer_state.json" && !isText(name) {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(strings.Split(filepath.Dir(path), string(filepath.Separator)), func(part string) bool {
 		return part == "site-packages" || part == "node_modules" || part == "__pycache__"
 	})
+}
+
+// isText reports whether the name of a file is that of messages in lines, "train.log", "log.txt". They are those of a training
+// only as long as it prints no progress itself.
+func isText(path string) bool {
+	name := strings.ToLower(filepath.Base(path))
+	return filepath.Ext(name) == ".log" || filepath.Ext(name) == ".txt" && strings.Contains(name, "log")
 }

@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 //	rename       rewrites it whole for each row under another name
 //	data         prints ROWS epochs, and writes a data file with a column epoch
 //	checkpoints  writes checkpoint-N/trainer_state.json below PATH at each of ROWS steps
+//	text         logs ROWS epochs to PATH as lines of text
+//	copy         the same, and prints them too
 //	long         is open with a line of 3 MiB after half of the rows
 func train(words []string) error {
 	kind, path := words[0], words[1]
@@ -48,6 +50,8 @@ func train(words []string) error {
 	switch kind {
 	case "data":
 		return writeData(path, rows, pause)
+	case "text", "copy":
+		return writeText(path, rows, pause, kind == "copy")
 	case "checkpoints":
 		return writeCheckpoints(path, rows, pause)
 	case "rename":
@@ -108,6 +112,21 @@ func writeData(path string, epochs, pause int) error {
 		fmt.Printf("Epoch %d/%d\n", e+1, epochs)
 		for i := range 6000 {
 			fmt.Fprintf(f, "%d,%d,%d\n", e*6000+i+1, i, i)
+		}
+		time.Sleep(time.Duration(pause) * time.Millisecond)
+	}
+	return wait()
+}
+
+func writeText(path string, epochs, pause int, printed bool) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	for e := range epochs {
+		line := fmt.Sprintf("2026-11-27 10:00:00,000 INFO epoch %d/%d: train loss 0.5\n", e+1, epochs)
+		if fmt.Fprint(f, line); printed {
+			fmt.Print(line)
 		}
 		time.Sleep(time.Duration(pause) * time.Millisecond)
 	}

@@ -58,7 +58,7 @@ func (f *finder) look(now time.Time, out *output, took time.Duration, last bool)
 		if isDocument(a.path) && isDocument(b.path) { // locations of one log: the newest, regardless of the evidence
 			return b.look.modified.Compare(a.look.modified)
 		}
-		return cmp.Or(boolean(b.seen.results, a.seen.results), int(b.evidence-a.evidence), b.look.modified.Compare(a.look.modified), strings.Compare(a.path, b.path))
+		return cmp.Or(boolean(isText(a.path), isText(b.path)), boolean(b.seen.results, a.seen.results), int(b.evidence-a.evidence), b.look.modified.Compare(a.look.modified), strings.Compare(a.path, b.path))
 	})
 	return ready
 }
@@ -181,7 +181,12 @@ func (f *finder) judge(c candidate, now time.Time, printed extent, took time.Dur
 		}
 		return nil
 	}
-	if t.tail.Stats().Format == "stdout" {
+	switch {
+	case isText(c.path):
+		if !t.seen.results || !(t.seen.epoch > 0 || t.seen.step > 0) || printed.advances() {
+			return nil
+		}
+	case t.tail.Stats().Format == "stdout":
 		f.refuse(c, "it is no table")
 		return nil
 	}
@@ -223,7 +228,7 @@ func openAt(path string, o trainlog.TailOptions, at int64) (*trainlog.Tail, erro
 
 func (f *finder) refuse(c candidate, why string) {
 	f.refused[c.look.id] = why
-	if at := filepath.Dir(c.path) + ": " + why; !f.noted[at] { // d3rlpy writes a table for each layer
+	if at := filepath.Dir(c.path) + ": " + why; !f.noted[at] && !isText(c.path) { // d3rlpy writes a table for each layer
 		f.noted[at] = true
 		f.notes = append(f.notes, c.path+" is not used as the log: "+why)
 	}

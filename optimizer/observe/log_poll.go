@@ -89,7 +89,7 @@ func (r *LogReader) pollFound(now time.Time, last bool) (rows []trainlog.Row, er
 	if stalled(r.found.seen, r.out.reached()) {
 		why = "it stopped growing while the output advances"
 	}
-	if why != "" || isDocument(r.found.path) && r.out.reached().advances() {
+	if why != "" || (isDocument(r.found.path) || isText(r.found.path)) && r.out.reached().advances() {
 		if why != "" {
 			r.find.refuse(r.found.candidate, why)
 		}

@@ -40,6 +40,26 @@ func TestDataFileIsNoLog(t *testing.T) {
 	}
 }
 
+// A training that logs to a file of text alone is read from it; if it prints its progress as well, it is read from the output.
+func TestTextIsALogWithoutOutput(t *testing.T) {
+	for kind, want := range map[string]bool{"text train.log": true, "text log.txt": true, "copy train.log": false, "text notes.txt": false} {
+		j := startJob(t, LogOptions{Dir: t.TempDir()}, kind+" 8 20")
+		j.waitFor("end", j.done)
+		for range 4 {
+			j.poll()
+		}
+		j.finish()
+		epochs := epochsOf(j.rows)
+		found := len(epochs) == 8 && j.source.Evidence.Discovered() && j.source.Evidence != Output
+		if found != want || !want && kind == "copy train.log" && len(epochs) != 8 {
+			t.Errorf("%s: %s, epochs %v", kind, j.source, epochs)
+		}
+		if notes := j.reader.Notes(); len(notes) > 0 {
+			t.Errorf("%s: notes %q", kind, notes)
+		}
+	}
+}
+
 // TestRefusedFilesAreNotedOnce checks that of many files of a folder that are refused for the same reason one is named.
 func TestRefusedFilesAreNotedOnce(t *testing.T) {
 	f := finder{refused: map[fileID]string{}, noted: map[string]bool{}}

@@ -224,6 +224,7 @@ type Progress struct {
 	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
+	mentioned bool          // all positions so far were without a result or a total
 
 	anyPosition bool   // the launch continues from a checkpoint of unknown position
 	resumed     origin // Done at the launch
@@ -406,6 +407,10 @@ func (p *Progress) Restarted() {
 	p.Done, p.haveMark, p.Earlier, p.Each, p.againAt, p.resumed = 0, false, 0, 0, 0, origin{}
 }
 
+// evidence are the columns of which a row of a training contains one. A position without any, such as the printed setting
+// "decay at epoch 60", is replaced by the first one with it.
+var evidence = []trainlog.Column{trainlog.TotalEpochs, trainlog.TotalSteps, trainlog.TrainLoss, trainlog.TestLoss, trainlog.TrainAccuracy, trainlog.TestAccuracy}
+
 // Add processes one row that arrived at the given elapsed time. It advances Done, and closes a timed block when
 // enough work is done since the last mark. Rows at or below the reached progress are not timed.
 func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
@@ -415,6 +420,11 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		return
 	}
 	seg.Rows++
+	told := slices.ContainsFunc(evidence, func(c trainlog.Column) bool { _, ok := row.Value(c); return ok })
+	if at, ok := p.position(row); ok && at < p.Done && told && p.mentioned && seg.Units == 0 {
+		p.changeSource()
+	}
+	p.mentioned = !told && (p.mentioned || p.Unit == "")
 	each := max(p.Total, p.Each)
 	p.learnUnit(row)
 	if p.Total > preparation*each { // determines progress and total alone

@@ -113,3 +113,28 @@ func TestProgressOfAnnouncedEpochs(t *testing.T) {
 		t.Errorf("%g of %g epochs, want 2 of 3", p.Done, p.Total)
 	}
 }
+
+// TestProgressAfterAMention: a setting that the script prints before it trains, "decay at epoch 60", is not the position of the
+// training; a line about an earlier epoch at the end is not a new beginning.
+func TestProgressAfterAMention(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	p.Add(epochRow(29, 0), at(0.1))
+	p.Add(epochRow(59, 0), at(0.1))
+	for i := 1; i <= 3; i++ {
+		p.Add(epochRow(float64(i), 12), at(float64(i)))
+	}
+	if p.Done != 3 || p.Total != 12 || p.Rewound {
+		t.Errorf("%g of %g epochs, rewound %t, want 3 of 12", p.Done, p.Total, p.Rewound)
+	}
+	p = Progress{}
+	begin(&p, 0)
+	for i := 1; i <= 5; i++ {
+		p.Add(epochRow(float64(i), 0), at(float64(i)))
+	}
+	best := epochRow(2, 0)
+	best.Set(trainlog.TestLoss, 0.5)
+	if p.Add(best, at(6)); p.Done != 5 {
+		t.Errorf("%g epochs after a line about the second one, want 5", p.Done)
+	}
+}
