@@ -201,8 +201,8 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	return e
 }
 
-// lastActivity returns the time at which a job whose end was not observed last wrote to its run directory, or was
-// started if it wrote nothing; sign formats that time with the name of the file.
+// lastActivity returns the time at which a job whose end was not observed, or its supervisor, last wrote to its run
+// directory; sign formats that time with the name of the file.
 func lastActivity(dir string) (at time.Time, sign string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -210,7 +210,7 @@ func lastActivity(dir string) (at time.Time, sign string) {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if !strings.HasPrefix(name, "training") && name != stdoutFile && name != stderrFile && name != startedFile {
+		if !strings.HasPrefix(name, "training") && name != stdoutFile && name != stderrFile && name != startedFile && name != lockFile {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && info.ModTime().After(at) {

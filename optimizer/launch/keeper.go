@@ -138,8 +138,11 @@ func (k *keeper) step(now time.Duration, e event) {
 	k.wakeAt(k.watch.wakeStopped(now))
 }
 
-// sample records the values of the running job that the verdict and the totals need.
+// sample records the values of the running job that the verdict and the totals need, and dates the lock file as the last
+// sign of life of a job that is killed together with its supervisors.
 func (k *keeper) sample() {
+	now := time.Now()
+	os.Chtimes(filepath.Join(k.dir, lockFile), now, now)
 	if n, ok := k.oomNear.read(); ok {
 		k.oomLately = append(k.oomLately[max(len(k.oomLately)-1, 0):], n)
 	}

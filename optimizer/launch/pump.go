@@ -127,8 +127,6 @@ func (r *rotated) open() bool {
 }
 
 func (r *rotated) close() {
-	if r.file != nil {
-		r.file.Close()
-		r.file = nil
-	}
+	closeFile(r.file)
+	r.file = nil
 }

@@ -193,6 +193,34 @@ func TestLostJobCountsUpToItsLastSign(t *testing.T) {
 	}
 }
 
+// All processes of a job that prints nothing are killed together, its agent earlier: it counts until its supervisor's last tick.
+func TestSilentJobCountsUpToItsSupervisorsEnd(t *testing.T) {
+	t.Parallel()
+	a, h := agent(t, testCommand(t, "sleep"))
+	a.Process.Kill()
+	a.Wait()
+	dated := func() time.Time {
+		info, err := os.Stat(filepath.Join(h.RunDir, lockFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	began := dated()
+	for end := time.Now().Add(patience); !dated().After(began.Add(keeperTick)); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the supervisor shows no sign of life")
+		}
+	}
+	killKeepers(t, h)
+	(process{h.PID, h.Start}).signal(unix.SIGKILL)
+	mustEnd(t, process{h.PID, h.Start}, "the job")
+	last := dated()
+	if e := waitEnd(t, adopt(t, h)); e.Reason != Lost || !e.At.Equal(last) || !strings.Contains(e.Detail, "last sign of life") {
+		t.Errorf("exit = %+v, want lost at %v", e, last)
+	}
+}
+
 // The run directory is removed while the job runs: the agent still receives the exit.
 func TestRunDirectoryRemoved(t *testing.T) {
 	t.Parallel()

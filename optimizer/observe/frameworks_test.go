@@ -165,6 +165,14 @@ def stop(env):
 stop.order = 30
 lightgbm.train({}, None, num_boost_round=15, callbacks=[stop])
 `, framework: "lightgbm", unit: "round", last: "15 15 - - - 0.5", trainings: 1, canSave: true},
+		"lightgbm, callbacks by position": {script: `
+import lightgbm
+seen = []
+def see(env): seen.append(env.iteration)
+see.order = 30
+lightgbm.train({}, None, 4, None, [see])
+assert seen == [3, 4, 5, 6], seen
+`, framework: "lightgbm", unit: "round", last: "4 4 - - - 0.5", trainings: 1, canSave: true},
 		"scikit-learn": {script: `
 from sklearn.linear_model._stochastic_gradient import SGDClassifier
 a, b = SGDClassifier(), SGDClassifier()

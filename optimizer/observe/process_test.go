@@ -131,6 +131,85 @@ func TestChildren(t *testing.T) {
 	}
 }
 
+// What is replaced or added can be pickled and copied as without the observer, by itself and with what contains it, and is
+// read by processes without the observer.
+func TestPickles(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	script := `
+import copy, inspect, os, pickle, sys
+import torch, transformers.trainer
+from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.trainer.trainer import Trainer
+class Own(Callback): pass
+for f in os.system, os._exit, os.execv, os.execve, os.posix_spawn, os.posix_spawnp, torch.save:
+    assert pickle.loads(pickle.dumps(f)) is f and f.__doc__ == getattr(f, "__wrapped__", f).__doc__, f
+first, last = Own(), Checkpoint()
+trainer = Trainer(callbacks=[first, last])
+assert trainer.callbacks[0] is first and trainer.callbacks[-1] is last, trainer.callbacks
+callbacks = trainer.callbacks + transformers.trainer.Trainer().callback_handler.callbacks
+for c in callbacks:
+    for twin in pickle.loads(pickle.dumps(c)), copy.deepcopy(c):
+        assert not type(twin).__module__.startswith("optimize"), twin
+with open("callbacks", "wb") as f: pickle.dump([c for c in callbacks if type(c) is not Own], f)
+print("pickled")
+`
+	out, code := o.run(script)
+	want(t, "exit code", code, 0)
+	want(t, "output", out, "pickled\n")
+	out, code = o.bare(`import pickle; print(len(pickle.load(open("callbacks", "rb"))))`)
+	want(t, "exit code", code, 0)
+	want(t, "callbacks read without the observer", out, "3\n")
+}
+
+// A loader of several modules, as that of a zip file, loads those that are not watched as before.
+func TestModulesInAZipFile(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import importlib.util, os, sys, zipfile
+fakes = next(p for p in sys.path if os.path.isdir(os.path.join(p, "lightgbm")))
+with zipfile.ZipFile("all.zip", "w") as z:
+    for name in os.listdir(os.path.join(fakes, "lightgbm")):
+        if name.endswith(".py"): z.write(os.path.join(fakes, "lightgbm", name), "lightgbm/" + name)
+    z.writestr("other.py", "value = 1")
+sys.path.insert(0, "all.zip")
+assert "all.zip" in importlib.util.find_spec("lightgbm").origin
+import other, lightgbm
+assert other.value == 1 and "all.zip" in lightgbm.__file__
+lightgbm.train({}, None, 6)
+`)
+	want(t, "step", o.last(trainlog.Step), 6)
+	want(t, "failures", len(f.Failures), 0)
+}
+
+// Where the agent has set PYTHONUNBUFFERED, a line is one write, unless the command line asks for single writes; where the user
+// has set it, nothing changes.
+func TestWholeLines(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	o.env = append(o.env, "PYTHONUNBUFFERED=1")
+	const script = `
+import socket, subprocess, sys
+if sys.version_info >= (3, 10):
+    writes, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) # one message for each write
+    subprocess.run([sys.executable] + sys.argv[1:] + ["-c", "print('step', 1, 'loss', 0.5)"], stdout=end, check=True)
+    print(writes.recv(100))
+    print(type(sys.stdout.buffer), sys.stdout.name, sys.stdout.mode, sys.stdout.encoding, sys.stdout.errors, sys.stdout is sys.__stdout__)
+`
+	bare, _ := o.bare(script)
+	for _, c := range []struct {
+		lines bool
+		args  []string
+	}{{false, nil}, {true, []string{"-u"}}, {true, []string{"-Wignore", "-Xutf8", "-u"}}} {
+		o.in.Lines = c.lines
+		got, _ := o.run(script, c.args...)
+		want(t, strings.Join(c.args, " ")+": first write", strings.SplitN(got, "\n", 2)[0], strings.SplitN(bare, "\n", 2)[0])
+	}
+	got, _ := o.run(script, "-Wignore", "-Xutf8")
+	want(t, "output", got, strings.NewReplacer(`b'step'`, `b'step 1 loss 0.5\n'`, "_io.FileIO", "_io.BufferedWriter").Replace(bare))
+}
+
 // A launcher's children are not observed if the script disables it, and a clean environment stays clean for other
 // programs.
 func TestChildSwitchedOff(t *testing.T) {
@@ -187,6 +266,17 @@ os.kill(os.getpid(), 9)
 	want(t, "checkpoints", written(f), "last.pt@3 last.pt@6")
 	want(t, "step", o.last(trainlog.Step), 6)
 	want(t, "ended", f.Ended, false)
+}
+
+// Warnings that the user turns into errors are not caused by the observer.
+func TestWarningsAsErrors(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	out, code := o.exec(o.in.Environ(o.env), o.python, "-W", "error", "-bb", "-X", "dev", "-X", "warn_default_encoding", o.write("script.py", trainScript), "3")
+	want(t, "exit code", code, 0)
+	want(t, "output", out, "")
+	o.poll()
+	want(t, "step", o.last(trainlog.Step), 3)
 }
 
 func TestInterpreterOptions(t *testing.T) {

@@ -8,7 +8,9 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -261,9 +263,7 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 // checkpoint directory of the run.
 func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	price := func(v cost.USD) *float64 { f := float64(v); return &f }
-	if a.NumWorkers == 0 { // one loader worker per CPU, at most 8
-		a.NumWorkers = min(8, a.CPUs)
-	}
+	a.NumWorkers = cmp.Or(a.NumWorkers, min(8, a.CPUs)) // one loader worker per CPU, at most 8
 	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: a.GPUs == 0 && len(r.Host.GPUs) > 0 && r.Config.GPUs == "", RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
 		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
 		GPUHour: price(r.Rates.GPUHour), CPUHour: price(r.Rates.CPUHour), GiBHour: price(r.Rates.GiBHour)}
@@ -279,6 +279,7 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		env = append(env, r.Lease.Environ...)
 	}
 	if r.observer != nil {
+		r.observer.installed.Lines = !slices.ContainsFunc(r.Environ, func(v string) bool { return strings.HasPrefix(v, "PYTHONUNBUFFERED=") })
 		env = r.observer.installed.Environ(env)
 	}
 	return env

@@ -59,6 +59,8 @@ def start(here):
             os.makedirs(directory, 0o700, exist_ok=True)
         except OSError:
             pass  # this process reports nothing
+    if settings.get("OPTIMIZE_OBSERVE_LINES"):
+        write_lines()
     children.install()
     sys.meta_path.insert(0, Finder())
     for name in HOOKS:
@@ -66,11 +68,31 @@ def start(here):
             hook(sys.modules[name])
 
 
+def write_lines():
+    """Write whole lines, as to a terminal. With PYTHONUNBUFFERED, which the agent has set, the parts of a line are written one by
+    one, so that those of several processes mix."""
+    import io
+
+    before = sys.orig_argv[1:len(sys.orig_argv) - len(sys.argv)] if hasattr(sys, "orig_argv") else ["-u"]
+    if any(word[:1] == "-" and next((c for c in word[1:] if c in "-ucmWX"), "") == "u" for word in before):
+        return  # the command line asks for it
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        old = getattr(sys, name)
+        if old is not getattr(sys, "__%s__" % name) or not getattr(old, "write_through", False) or old.fileno() != number:
+            continue
+        binary = open(number, "wb", closefd=False)
+        binary.raw.name = "<%s>" % name
+        new = io.TextIOWrapper(binary, old.encoding, old.errors, newline="\n", line_buffering=True)
+        new.mode = "w"
+        setattr(sys, name, new)
+        setattr(sys, "__%s__" % name, new)
+
+
 def hook(module):
     """Install the hooks of an imported module. A failure is reported."""
     import importlib
 
-    if module.__name__ in hooked:
+    if module.__name__ in hooked or module.__name__ not in HOOKS:
         return
     hooked.add(module.__name__)
     where, function = HOOKS[module.__name__]
@@ -104,6 +126,18 @@ class Finder:
         return None
 
 
+def wrap(owner, name, make):
+    """Replace owner.name by make(original), with the original's name, documentation and signature; return the original."""
+    import functools
+
+    original = getattr(owner, name)
+    replacement = functools.wraps(original)(make(original))
+    if isinstance(owner, type(sys)):
+        replacement.__module__ = owner.__name__  # pickle finds it there
+    setattr(owner, name, replacement)
+    return original
+
+
 def watch(spec):
     """Make the loader of spec call hook after the code of this module. The loader keeps its type."""
     run = getattr(spec.loader, "exec_module", None)
@@ -111,6 +145,8 @@ def watch(spec):
         return spec
 
     def exec_module(module):
+        if getattr(module, "__spec__", None) is not spec:  # of a loader for several modules, as that of a zip file
+            return run(module)
         try:
             del spec.loader.exec_module
         except AttributeError:

@@ -2,6 +2,7 @@
 callbacks on a GPU): a callback among the parameters of its internal train. A step is a round.
 """
 
+import inspect
 import os
 import sys
 
@@ -67,16 +68,22 @@ class Rounds:
 
 def observed_train(original, adapter, callbacks, total_of):
     """Return train with a new adapter's two callbacks added at each call, around those of the script."""
+    position = list(inspect.signature(original).parameters).index("callbacks")
 
     def train(*args, **kwargs):
         own = safely("train", lambda: adapter(total_of(args, kwargs)))
-        if own is None or "callbacks" in kwargs and not isinstance(kwargs["callbacks"], (list, tuple, set, type(None))) or observer.training is not None:
+        given = argument(args, kwargs, position, "callbacks", None)
+        if own is None or not isinstance(given, (list, tuple, set, type(None))) or observer.training is not None:
             return original(*args, **kwargs)
         added = safely(own.framework + ".train", callbacks, own)
         if added is None:
             return original(*args, **kwargs)
         first, last = added
-        kwargs["callbacks"] = [first] + list(kwargs.get("callbacks") or ()) + [last]
+        around = [first] + list(given or ()) + [last]
+        if len(args) > position:
+            args = args[:position] + (around,) + args[position + 1:]
+        else:
+            kwargs["callbacks"] = around
         safely(own.framework + ".begin", own.begin)
         try:
             return original(*args, **kwargs)

@@ -9,6 +9,7 @@ import os
 import sys
 
 import optimize_observer
+from optimize_observer import wrap
 
 LAUNCHERS = frozenset(
     "sh bash dash zsh ksh env nice nohup timeout time taskset numactl stdbuf chrt ionice setsid xvfb-run mpirun mpiexec mpiexec.hydra srun raylet".split()
@@ -41,24 +42,31 @@ def install():
 
 
 def install_exec():
-    execv, execve = os.execv, os.execve
+    execve = os.execve
 
-    def observed_execv(path, args):
-        flush()
-        if safely_runs_python(args, [path]):
-            return execve(path, args, mapping(None))
-        return execv(path, args)
+    def make_execv(execv):
+        def observed_execv(path, argv):
+            flush()
+            if safely_runs_python(argv, [path]):
+                return execve(path, argv, mapping(None))
+            return execv(path, argv)
 
-    def observed_execve(path, args, env):
-        flush()
-        if safely_runs_python(args, [path]):
-            env = mapping(env)
-        return execve(path, args, env)
+        return observed_execv
 
-    os.execv, os.execve = observed_execv, observed_execve
+    def make_execve(execve):
+        def observed_execve(path, argv, env):
+            flush()
+            if safely_runs_python(argv, [path]):
+                env = mapping(env)
+            return execve(path, argv, env)
+
+        return observed_execve
+
+    wrap(os, "execv", make_execv)
+    wrap(os, "execve", make_execve)
     for name in ("posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
-            setattr(os, name, observed_spawn(getattr(os, name)))
+            wrap(os, name, observed_spawn)
 
 
 def observed_spawn(spawn):
@@ -71,19 +79,20 @@ def observed_spawn(spawn):
 
 
 def install_system():
-    system = os.system
+    def make(system):
+        def observed_system(command):
+            try:
+                if isinstance(command, str) and any(is_python(w) for w in command.translate(SEPARATORS).split()[:64]):
+                    values = [os.fsdecode(v).split("=", 1) for v in carry(None) if v.startswith((b"PYTHONPATH=", b"OPTIMIZE_OBSERVE"))]
+                    quoted = (k + "='" + v.replace("'", "'\\''") + "'" for k, v in values)
+                    command = "export " + " ".join(quoted) + "; " + command
+            except Exception:
+                pass
+            return system(command)
 
-    def observed_system(command):
-        try:
-            if isinstance(command, str) and any(is_python(w) for w in command.translate(SEPARATORS).split()[:64]):
-                values = [os.fsdecode(v).split("=", 1) for v in carry(None) if v.startswith((b"PYTHONPATH=", b"OPTIMIZE_OBSERVE"))]
-                quoted = (k + "='" + v.replace("'", "'\\''") + "'" for k, v in values)
-                command = "export " + " ".join(quoted) + "; " + command
-        except Exception:
-            pass
-        return system(command)
+        return observed_system
 
-    os.system = observed_system
+    wrap(os, "system", make)
 
 
 def flush():

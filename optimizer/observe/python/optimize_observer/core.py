@@ -12,6 +12,7 @@ import sys
 import time
 
 import optimize_observer
+from optimize_observer import wrap  # noqa: F401 (for the adapters)
 
 SCHEMA = 1
 RECENT = 64  # number of steps for the reported median
@@ -77,13 +78,14 @@ class Observer:
         self.trial = None
 
     def wrap_exit(self):
-        leave = os._exit
+        def make(leave):
+            def _exit(status):
+                self.end("_exit")
+                leave(status)
 
-        def _exit(status):
-            self.end("_exit")
-            leave(status)
+            return _exit
 
-        os._exit = _exit
+        wrap(os, "_exit", make)
 
     # Lines
 
@@ -108,7 +110,7 @@ class Observer:
         rank, world = self.rank()
         boot = None
         try:
-            with open("/proc/sys/kernel/random/boot_id") as f:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
                 boot = f.read(36)
         except OSError:
             pass
@@ -405,16 +407,6 @@ def safely(hook, function, *args):
     except Exception as e:
         observer.failed(hook, e)
         return None
-
-
-def wrap(owner, name, make):
-    """Replace owner.name by make(original), with the original's name, documentation and signature; return the original."""
-    import functools
-
-    original = getattr(owner, name)
-    replacement = functools.wraps(original)(make(original))
-    setattr(owner, name, replacement)
-    return original
 
 
 def timed_save(hook, path_of, kind, weights=lambda args, kwargs: False):

@@ -38,6 +38,9 @@ def make_callback(base):
             self.written = None
             self.want_save = self.want_stop = False
 
+        def __reduce__(self):
+            return base, ()  # a copy of the Trainer, also in a process without the observer, reports nothing
+
         def on_train_begin(self, args, state, control, **kwargs):
             safely("transformers.begin", self.begin, args, state)
 

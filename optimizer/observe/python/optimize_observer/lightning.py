@@ -11,11 +11,19 @@ def install(module):
     package = module.__name__.split(".trainer.")[0]
     observer.framework(package)
     callback = make_callback(importlib.import_module(package + ".callbacks.callback").Callback, package)
+    saving = getattr(importlib.import_module(package + ".callbacks"), "Checkpoint", ())
+
+    def add(callbacks):
+        """Add a callback behind those of the script, before those that save, which Lightning keeps last: a script may use their indices."""
+        at = len(callbacks)
+        while at and isinstance(callbacks[at - 1], saving):
+            at -= 1
+        callbacks.insert(at, callback())
 
     def make(original):
         def __init__(self, *args, **kwargs):
             original(self, *args, **kwargs)
-            safely(package + ".Trainer", lambda: self.callbacks.insert(0, callback()))
+            safely(package + ".Trainer", add, self.callbacks)
 
         return __init__
 
@@ -41,6 +49,9 @@ def make_callback(base, package):
 
         def __init__(self):
             self.training = self.trainer = None
+
+        def __reduce__(self):
+            return base, ()  # a copy of the Trainer, also in a process without the observer, reports nothing
 
         def on_train_start(self, trainer, module):
             safely(package + ".begin", self.begin, trainer)

@@ -40,7 +40,7 @@ class Requests:
         elif self.rank and self.group:
             self.read()  # discard an agreement from before this training
             self.last = 0
-            with open(self.announcement(self.rank), "w") as f:
+            with open(self.announcement(self.rank), "w", encoding="ascii") as f:
                 f.write(str(owner.pid))
 
         adapter = owner.training.adapter
@@ -64,7 +64,7 @@ class Requests:
             return all(self.store.add("optimize/rank-%d" % rank, 0) for rank in range(1, self.world))
         try:
             for rank in range(1, self.world):
-                with open(self.announcement(rank)) as f:
+                with open(self.announcement(rank), encoding="ascii") as f:
                     os.kill(int(f.read(20)), 0)
         except (OSError, ValueError):
             return False
@@ -134,7 +134,7 @@ class Requests:
             self.store.add("optimize/agreed", 1)
         else:
             temporary = "%s.%d" % (self.agreed, self.owner.pid)
-            with open(temporary, "w") as f:
+            with open(temporary, "w", encoding="ascii") as f:
                 json.dump(request, f)
             os.replace(temporary, self.agreed)
         self.waiting = request

@@ -1,0 +1,5 @@
+from lightning.pytorch.callbacks.callback import Callback
+
+
+class Checkpoint(Callback):
+    pass

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 
 class Trainer:
-    def __init__(self, max_epochs=2, batches=5):
-        self.callbacks = []
+    def __init__(self, max_epochs=2, batches=5, callbacks=()):
+        self.callbacks = list(callbacks)
         self.max_epochs, self.max_steps, self.num_training_batches, self.accumulate_grad_batches = max_epochs, -1, batches, 1
         self.global_step = self.current_epoch = 0
         self.world_size, self.should_stop, self.default_root_dir, self.callback_metrics = 1, False, os.getcwd(), {}
