@@ -70,12 +70,15 @@ func (s *Scatter) known() []Mark {
 
 // Picture renders the scatter for a wide and for a narrow page. Marks with unknown values are omitted.
 func (s *Scatter) Picture() Picture {
-	p := Picture{ID: s.ID, Title: s.Title, Keys: s.Keys}
+	p := Picture{ID: s.ID, Title: s.Title}
 	marks := s.known()
 	if len(marks) == 0 {
-		p.Empty, p.Keys = emptyWords(s.Why), nil
+		p.Empty = emptyWords(s.Why)
 		return p
 	}
+	p.Keys = keysOf(s.Keys, func(kind string) bool {
+		return slices.ContainsFunc(marks, func(m Mark) bool { return m.shows(kind) })
+	})
 	p = p.Draw(cmp.Or(s.About, Plural(len(marks), "point")), func(drawing *Drawing) {
 		x, y, xName, yName := s.axes(marks, 7, 5)
 		drawing.Fit(x, y)
@@ -91,6 +94,26 @@ func (s *Scatter) Picture() Picture {
 		}
 	}
 	return p
+}
+
+// keysOf returns the entries of a legend whose kind, the last word of their class, occurs in the picture.
+func keysOf(keys []Key, occurs func(kind string) bool) []Key {
+	return slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return !occurs(k.Class[strings.LastIndex(k.Class, " ")+1:]) })
+}
+
+// shows reports whether a mark has what a legend calls kind.
+func (m Mark) shows(kind string) bool {
+	switch kind {
+	case "ring":
+		return m.Ring != ""
+	case "diamond", "cross":
+		return m.Shape == kind
+	case "sizes":
+		return m.Radius != 0
+	case "disc":
+		return m.Shape == "" && (m.Class == "" || strings.Contains(m.Class, "on-front"))
+	}
+	return strings.Contains(m.Class, kind)
 }
 
 // plane is a drawing with its scales.
@@ -287,15 +310,20 @@ const (
 
 // Picture renders the bars. Its height is proportional to the number of rows.
 func (b *Bars) Picture() Picture {
-	p := Picture{ID: b.ID, Title: b.Title, Keys: b.Keys}
+	p := Picture{ID: b.ID, Title: b.Title}
 	most := 0.0
 	for _, r := range b.Rows {
 		most = math.Max(most, r.length())
 	}
 	if most == 0 {
-		p.Empty, p.Keys = emptyWords(b.Why), nil
+		p.Empty = emptyWords(b.Why)
 		return p
 	}
+	p.Keys = keysOf(b.Keys, func(class string) bool {
+		return slices.ContainsFunc(b.Rows, func(r Bar) bool {
+			return slices.ContainsFunc(r.Parts, func(part Part) bool { return part.Class == class && part.Value > 0 })
+		})
+	})
 	z := size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}
 	d := newDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
 	room := z.Width - barName - barText

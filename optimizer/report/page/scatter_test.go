@@ -25,7 +25,18 @@ func TestScatter(t *testing.T) {
 	if p.Narrow == "" || p.Empty != "" || len(p.Keys) != 1 {
 		t.Errorf("%+v", p)
 	}
-	s.Marks = s.Marks[2:]
+	s.Keys = []Key{{Class: "ring"}, {Class: "disc"}, {Class: "disc quiet"}, {Class: "disc hollow"}, {Class: "diamond"}, {Class: "cross"}, {Class: "sizes"}}
+	for i, want := range []string{"ring,disc,disc hollow", "disc hollow"} { // what occurs
+		s.Marks = s.Marks[i:]
+		var classes []string
+		for _, k := range s.Picture().Keys {
+			classes = append(classes, k.Class)
+		}
+		if got := strings.Join(classes, ","); got != want {
+			t.Errorf("legend %s, want %s", got, want)
+		}
+	}
+	s.Marks = s.Marks[1:]
 	s.Why = "nobody looked"
 	if p := s.Picture(); p.Empty != "No data: nobody looked" || p.SVG != "" || p.Keys != nil {
 		t.Errorf("%+v", p)
@@ -51,6 +62,10 @@ func TestBars(t *testing.T) {
 	b := Bars{ID: "b", Title: "Cost", Why: "no prices", Rows: []Bar{
 		{Name: "a", Text: "$3", Parts: []Part{{Value: 2, Class: "s1"}, {Value: 1, Class: "s2"}}},
 		{Name: strings.Repeat("long", 20), Text: "no data", Parts: []Part{{Value: nan, Class: "s1"}}}}}
+	b.Keys = []Key{{Class: "block s1"}, {Class: "block s3"}}
+	if keys := b.Picture().Keys; len(keys) != 1 || keys[0].Class != "block s1" {
+		t.Errorf("legend %v, want that of the parts that occur", keys)
+	}
 	svg := string(b.Picture().SVG)
 	if n := strings.Count(svg, `class="bar`); n != 2 || strings.Contains(svg, "NaN") || !strings.Contains(svg, "…") || !strings.Contains(svg, "no data") {
 		t.Errorf("%d bars, want the two parts of the first row and none of what is not known: %s", n, svg)
