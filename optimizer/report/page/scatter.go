@@ -305,7 +305,9 @@ const (
 	barHeight = 13.0
 	barName   = 170.0 // width of the names
 	barText   = 96.0  // width of the values
-	runeWidth = 6.5
+
+	runeWidth       = 6.5
+	narrowRuneWidth = 8.1 // in the larger letters of a narrow page
 )
 
 // Picture renders the bars. Its height is proportional to the number of rows.
@@ -330,7 +332,7 @@ func (b *Bars) Picture() Picture {
 	for i, r := range b.Rows {
 		top := 4 + barStep*float64(i)
 		d.F(`<g><title>%s</title>`, escLines(r.Title))
-		d.F(`<text class="end" x="%g" y="%s">%s</text>`, barName-8, Px(top+barHeight-1), Esc(shorten(r.Name, barName)))
+		d.F(`<text class="end" x="%g" y="%s">%s</text>`, barName-8, Px(top+barHeight-1), Esc(d.shorten(r.Name, barName)))
 		at := barName
 		for _, part := range r.Parts {
 			if width := part.Value / most * room; Known(part.Value) && width > 0 {
@@ -355,9 +357,14 @@ func (r Bar) length() float64 {
 	return sum
 }
 
-// shorten removes the middle of a name that is wider than width, where names differ least.
-func shorten(s string, width float64) string {
-	r, n := []rune(Clean(s)), int(width/runeWidth)
+// shorten removes the middle of a name that is wider than width, where names differ least. Only pictures of the full width
+// are never on a narrow page.
+func (d *Drawing) shorten(s string, width float64) string {
+	letter := runeWidth
+	if d.Width < wideSize.Width {
+		letter = narrowRuneWidth
+	}
+	r, n := []rune(Clean(s)), int(width/letter)
 	if len(r) <= n {
 		return string(r)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -187,5 +189,21 @@ func TestParallel(t *testing.T) {
 	p.Axes = p.Axes[:1]
 	if p.Picture().Empty == "" {
 		t.Error("one axis is drawn")
+	}
+}
+
+// TestNamesFitNarrowPages: names fit the column of a picture also in the letters of a narrow page.
+func TestNamesFitNarrowPages(t *testing.T) {
+	long := strings.Repeat("longname", 10)
+	e := Estimates{Title: "Times", Label: Duration, Rows: []Estimate{{Name: long, Mean: 2, Lo: 1, Hi: 3, Text: "2 s"}}}
+	p := e.Picture()
+	for svg, letter := range map[string]float64{string(p.SVG): runeWidth, string(p.Narrow): narrowRuneWidth} {
+		m := regexp.MustCompile(`<text class="end" x="([0-9.]+)"[^>]*>(long[^<]*)</text>`).FindStringSubmatch(svg)
+		if m == nil {
+			t.Fatal(svg)
+		}
+		if x, err := strconv.ParseFloat(m[1], 64); err != nil || float64(utf8.RuneCountInString(m[2]))*letter > x {
+			t.Errorf("%q ends at %s", m[2], m[1])
+		}
 	}
 }
