@@ -138,6 +138,8 @@ type Job struct {
 	Starts []float64 `json:"start_s,omitempty"`
 	Saves  []float64 `json:"save_s,omitempty"`
 	Moves  int       `json:"moves"` // starts after the first
+	// Cancelled is set once a user has cancelled the job, which may have to leave its devices first.
+	Cancelled bool `json:"cancelled,omitempty"`
 	// Shrink is the reduction of its devices to those that it uses; nil: none.
 	Shrink *shrink `json:"shrink,omitempty"`
 	// Finish is the predicted end with the present devices: 5, 50 and 95 % quantiles; nil: unknown.

@@ -325,7 +325,7 @@ func (s *server) takeResult(r result) {
 			why = "limits were missed"
 		}
 		s.end(l, Done, why)
-	case l.cancelled || r.Code == run.CodeInterrupt || r.Code == run.CodeTerminated:
+	case l.Cancelled || r.Code == run.CodeInterrupt || r.Code == run.CodeTerminated:
 		s.end(l, Cancelled, "")
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:

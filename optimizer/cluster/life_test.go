@@ -220,6 +220,92 @@ func TestAgentPanics(t *testing.T) {
 	}
 }
 
+// serveAlone serves a state directory with one slot, whose trainings are played. The server ends by stop.
+func serveAlone(t *testing.T, state string, r *rehearsal) (stop chan<- os.Signal, served <-chan error) {
+	t.Helper()
+	site, err := NewLocal(resources.Host{CPUs: 2, CPUIDs: []int{0, 1}, Memory: 16}, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals, ended := make(chan os.Signal), make(chan error, 1)
+	go func() {
+		ended <- Serve(Config{StateDir: state, Site: site, Policy: "fifo", Round: time.Minute, Agent: r.agent(), Message: func(line string) { t.Log(line) }}, signals)
+	}()
+	return signals, ended
+}
+
+// awaitJob waits until a job fulfils a condition.
+func awaitJob(t *testing.T, state string, id int, is func(j *Job) bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		j, _, err := ReadJob(state, id)
+		if err == nil && is(j) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("job %d: %+v, %v", id, j, err)
+		}
+	}
+}
+
+// TestCancelledJobOfDeadServer: a job that was cancelled, and had not left when its server died, is not continued by the next
+// one.
+func TestCancelledJobOfDeadServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := newRehearsal()
+	r.runsOn = func(string) bool { return true }
+	cfg := training(t, dir, "leaves")
+	at := time.Now()
+	id, err := Submit(cfg.StateDir, Spec{Submitted: at, Min: 1, Max: 1, Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeps := true
+	j := Job{Schema: schema, ID: id, Name: "leaves", State: Stopping, Reason: "the policy gives its devices to others", Cancelled: true, Run: journal.NewRunID(at, "leaves"),
+		Device: "cpu", Where: []int32{0}, Stretch: 1, Since: at, Asked: at, Keeps: &keeps, Submitted: at, Counted: unix(at)}
+	if err := writeJSON(filepath.Join(jobDir(cfg.StateDir, id), "job.json"), j); err != nil {
+		t.Fatal(err)
+	}
+	stop, served := serveAlone(t, cfg.StateDir, r)
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.State == Cancelled })
+	stop <- os.Interrupt
+	if err := <-served; err != nil || r.starts["leaves"] > 1 {
+		t.Errorf("%d starts, %v", r.starts["leaves"], err)
+	}
+}
+
+// TestInterruptDuringStop: while optimize runs stop waits for a job to leave, Ctrl-C ends the server.
+func TestInterruptDuringStop(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := newRehearsal()
+	r.runsOn = func(string) bool { return true }
+	cfg := training(t, dir, "stays")
+	id, err := Submit(cfg.StateDir, Spec{Submitted: time.Now(), Min: 1, Max: 1, Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := serveAlone(t, cfg.StateDir, r)
+	run := ""
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool {
+		run = j.Run
+		return run != "" && journal.HasState(filepath.Join(journal.RunsDir(cfg.StateDir), run))
+	})
+	if err := os.WriteFile(filepath.Join(journal.RunsDir(cfg.StateDir), run, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop <- os.Interrupt
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("the server runs on")
+	}
+}
+
 // TestServerDiesBeforeTheStart: whatever the agent of a run had written when its server was killed, the next one starts the
 // training that was not started before, also if that happens twice.
 func TestServerDiesBeforeTheStart(t *testing.T) {

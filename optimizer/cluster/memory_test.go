@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +115,49 @@ func TestMemoryAlone(t *testing.T) {
 	s.rates.deviceGiB[0] = 24
 	if ra, rb := s.rates.Pair(1, 2, 0); ra <= 0 || rb <= 0 {
 		t.Errorf("9 and 8 of 24 GiB: rates %g and %g", ra, rb)
+	}
+}
+
+// TestCancelIsStored: a cancellation is part of the job, so that it outlives the server, and applies to a job that the server
+// does not admit, since it drains.
+func TestCancelIsStored(t *testing.T) {
+	s, _ := memoryServer(t)
+	s.damaged, s.statuses = map[int]bool{}, map[int]observation{}
+	for range 3 {
+		if _, err := Submit(s.StateDir, Spec{Submitted: time.Now(), Min: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range s.jobs {
+		l.interrupts = make(chan os.Signal, 1)
+	}
+	s.draining = true
+	for _, id := range []int{1, 3, 3} {
+		if err := Cancel(s.StateDir, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.takeSpool()
+	if again, _, _ := readRequests(s.StateDir); len(again) > 0 {
+		t.Errorf("%d requests twice", len(again))
+	}
+	for id, want := range map[int]Job{1: {State: Stopping, Cancelled: true}, 2: {State: Running}, 3: {State: Cancelled}} {
+		if j, _, err := ReadJob(s.StateDir, id); err != nil || j.State != want.State || j.Cancelled != want.Cancelled {
+			t.Errorf("job %d: %+v, %v, want %s, cancelled %v", id, j, err, want.State, want.Cancelled)
+		}
+	}
+	s.draining = false
+	if s.admitNew(); s.jobs[3] != nil {
+		t.Error("the cancelled job is admitted")
+	}
+	events, _, err := ReadEvents(s.StateDir, 0)
+	ends := 0
+	for _, e := range events {
+		if e.Kind == EventEnd && e.Job == 3 && e.State == Cancelled {
+			ends++
+		}
+	}
+	if err != nil || ends != 1 {
+		t.Errorf("%d ends of job 3, %v, want 1", ends, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,16 +14,14 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// takeSpool carries out the requests of the spool.
+// takeSpool carries out the requests of the spool. They are removed once what they have changed is stored: if the server is
+// killed before, the next one carries them out.
 func (s *server) takeSpool() {
-	requests, errs := takeRequests(s.StateDir)
+	requests, paths, errs := readRequests(s.StateDir)
 	submitted := slices.ContainsFunc(requests, func(r request) bool { return r.Op == opSubmit })
 	if now := s.now(); submitted || now > s.scanned+scanPeriod { // a submission may have been killed before its request
 		s.scanned = now
 		s.admitNew()
-	}
-	for _, err := range errs {
-		s.Message(fmt.Sprintf("request: %v", err))
 	}
 	for _, r := range requests {
 		switch r.Op {
@@ -38,7 +37,6 @@ func (s *server) takeSpool() {
 			for _, l := range s.jobs {
 				l.expected = nil
 			}
-			s.save()
 		case opDrain:
 			s.draining, s.saving = true, s.saving || r.Save
 			s.record(s.now(), Event{Kind: EventDrain, Save: r.Save})
@@ -52,6 +50,15 @@ func (s *server) takeSpool() {
 				s.Message(err.Error())
 			}
 		}
+	}
+	if len(requests) > 0 {
+		s.save()
+	}
+	for _, path := range paths {
+		errs = append(errs, os.Remove(path))
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.Message(fmt.Sprintf("requests: %v", err))
 	}
 }
 
@@ -104,23 +111,38 @@ func (s *server) admit(j *Job, spec *Spec) {
 		}
 	}
 	if err != nil {
-		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()
-		s.record(s.now(), Event{Kind: EventEnd, Job: j.ID, State: Failed, Reason: j.Reason})
-		s.Message(fmt.Sprintf("job %d (%s): refused: %v", j.ID, j.Name, err))
+		s.endUnserved(j, Failed, err.Error())
 		return
 	}
 	s.jobs[j.ID] = &live{Job: j, spec: spec, moving: math.NaN()}
 	s.Message(fmt.Sprintf("job %d (%s): admitted", j.ID, j.Name))
 }
 
-// cancel ends a job for good.
+// endUnserved ends a job that the scheduler does not have.
+func (s *server) endUnserved(j *Job, state State, reason string) {
+	now := time.Now().UTC()
+	j.State, j.Reason, j.Since, j.Ended = state, reason, now, now
+	s.record(s.now(), Event{Kind: EventEnd, Job: j.ID, State: state, Reason: reason})
+	s.Message(ended(j))
+}
+
+// cancel ends a job for good, also one that the server has not admitted, since it drains or has too few devices.
 func (s *server) cancel(id int) {
 	l := s.jobs[id]
 	if l == nil {
+		known := s.rates.jobs[id]
+		if j, spec, err := ReadJob(s.StateDir, id); err == nil && j.State == Waiting && (known == nil || !known.State.Ended()) {
+			j.Counted = unix(spec.Submitted) // it is known: no search finds it again
+			s.rates.add(j, spec)
+			s.endUnserved(j, Cancelled, "")
+		}
+		return
+	}
+	if l.Cancelled {
 		return
 	}
 	s.record(s.now(), Event{Kind: EventCancel, Job: id})
-	l.cancelled = true
+	l.Cancelled = true
 	if l.interrupts == nil {
 		s.end(l, Cancelled, "")
 		return
@@ -154,9 +176,14 @@ func (s *server) end(l *live, state State, reason string) {
 	s.scheduler.End(s.now(), l.ID, state, reason)
 	s.dirty[l.ID] = true
 	delete(s.jobs, l.ID)
-	text := fmt.Sprintf("job %d (%s): %s", l.ID, l.Name, state)
-	if reason != "" {
-		text += ": " + reason
+	s.Message(ended(l.Job))
+}
+
+// ended says how a job has ended.
+func ended(j *Job) string {
+	text := fmt.Sprintf("job %d (%s): %s", j.ID, j.Name, j.State)
+	if j.Reason != "" {
+		text += ": " + j.Reason
 	}
-	s.Message(text)
+	return text
 }

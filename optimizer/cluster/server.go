@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -104,10 +105,9 @@ type live struct {
 	spec       *Spec
 	interrupts chan os.Signal // of its agent; nil while none runs
 	worked     bool           // the present life has done a unit of work
-	cancelled  bool
-	saves      bool    // it saves on request
-	last       string  // device type of the previous life; empty: unknown
-	moving     float64 // seconds of the save before this life; NaN: unknown
+	saves      bool           // it saves on request
+	last       string         // device type of the previous life; empty: unknown
+	moving     float64        // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
 	use        use // of its devices, in the present life
 	until      guarded[time.Time]
@@ -306,8 +306,8 @@ func (s *server) loop(stop <-chan os.Signal) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-stop:
-			if s.cancelMarked() {
+		case sig := <-stop:
+			if sig == syscall.SIGTERM && s.cancelMarked() { // which optimize runs stop sends
 				break
 			}
 			s.save()

@@ -211,8 +211,8 @@ func SetPolicy(stateDir, name string) error {
 // are saved and stopped, and the server exits; a later server continues them.
 func Drain(stateDir string, save bool) error { return send(stateDir, request{Op: opDrain, Save: save}) }
 
-// takeRequests returns the requests of the spool and removes them. A file that cannot be read is removed and reported.
-func takeRequests(stateDir string) (requests []request, errs []error) {
+// readRequests returns the requests of the spool and the paths of its files, also of those that cannot be read.
+func readRequests(stateDir string) (requests []request, paths []string, errs []error) {
 	entries, _ := os.ReadDir(dirOf(stateDir, "spool"))
 	for _, e := range entries { // sorted by name
 		if filepath.Ext(e.Name()) != ".json" || e.Name()[0] == '.' {
@@ -225,11 +225,9 @@ func takeRequests(stateDir string) (requests []request, errs []error) {
 		} else {
 			requests = append(requests, r)
 		}
-		if err := os.Remove(path); err != nil {
-			errs = append(errs, err)
-		}
+		paths = append(paths, path)
 	}
-	return requests, errs
+	return requests, paths, errs
 }
 
 // Server describes a server: the file server.json.

@@ -16,7 +16,8 @@ func (a *Answer) picture() page.Picture {
 	limits := a.Question.limits()
 	s := page.Scatter{ID: "options", Title: "Time and cost of every option (predicted)", XName: "time of the whole job", YName: "cost of the whole job, USD", TimeX: true,
 		Intervals: true, XLimit: page.Level{Name: "deadline", Value: limits.seconds}, YLimit: page.Level{Name: "budget", Value: limits.usd},
-		Keys: []page.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front, with 90 % intervals"}, {Class: "disc quiet", Name: "other"}}, Why: "no option fits"}
+		Keys: []page.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front, with 90 % intervals"}, {Class: "disc quiet", Name: "other"},
+			{Class: "disc hollow", Name: "not sure to keep the limits"}, {Class: "sizes", Name: "size: share of the resources held"}}, Why: "no option fits"}
 	var list []*option
 	for i := range a.Options {
 		if o := &a.Options[i]; o.among(a.Question.market()) {
@@ -39,10 +40,6 @@ func (a *Answer) picture() page.Picture {
 		}
 	}
 	s.About = fmt.Sprintf("%s, %d on the Pareto front", page.Plural(len(list), "option"), len(a.front()))
-	if limits.any() {
-		s.Keys = append(s.Keys, page.Key{Class: "disc hollow", Name: "not sure to keep the limits"})
-	}
-	s.Keys = append(s.Keys, page.Key{Class: "sizes", Name: "size: share of the resources held"})
 	return s.Picture()
 }
 

@@ -38,7 +38,8 @@ func frontPicture(d *Data) page.Picture {
 	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
 		Intervals: true, XLimit: page.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: page.Level{Name: "budget", Value: r.SLA.CostMaxUSD},
 		Keys: []page.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
-			{Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}, Why: "nothing was predicted"}
+			{Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}, {Class: "diamond", Name: "baseline"},
+			{Class: "cross", Name: "this run (measured)"}, {Class: "sizes", Name: "size: share of the resources held"}}, Why: "nothing was predicted"}
 	if len(list) == 0 {
 		return s.Picture()
 	}
@@ -58,14 +59,11 @@ func frontPicture(d *Data) page.Picture {
 	if b := r.Baseline; b != nil && wholeWork(r) && predicted(b.Seconds) && predicted(b.CostUSD) {
 		s.Marks = append(s.Marks, page.Mark{X: b.Seconds.P50, Y: b.CostUSD.P50, Shape: "diamond", Name: "baseline",
 			Title: "baseline, " + allocationText(b.Allocation) + "\ntime " + interval(b.Seconds, duration) + "\ncost " + interval(b.CostUSD, usd)})
-		s.Keys = append(s.Keys, page.Key{Class: "diamond", Name: "baseline"})
 	}
 	if o := r.Outcome; r.State == journal.Done && o.Seconds.Known() && o.CostUSD.Known() {
 		s.Marks = append(s.Marks, page.Mark{X: float64(o.Seconds), Y: float64(o.CostUSD), Shape: "cross", Name: "this run",
 			Title: "this run, measured\ntime " + number(o.Seconds, duration) + "\ncost " + number(o.CostUSD, usd)})
-		s.Keys = append(s.Keys, page.Key{Class: "cross", Name: "this run (measured)"})
 	}
-	s.Keys = append(s.Keys, page.Key{Class: "sizes", Name: "size: share of the resources held"})
 	return s.Picture()
 }
 

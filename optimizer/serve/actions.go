@@ -29,7 +29,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !sameOrigin(r) {
-		refuse(w, r, http.StatusForbidden, "the request comes from another site")
+		s.refuse(w, r, http.StatusForbidden, "the request comes from another site")
 		return
 	}
 	s.enter(w, r, r.PostFormValue("token"))
@@ -37,7 +37,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if !same(strings.TrimSpace(token), s.guard.token) {
-		refuse(w, r, http.StatusForbidden, "wrong token; it is in the file "+TokenFile+" of the state directory")
+		s.refuse(w, r, http.StatusForbidden, "wrong token; it is in the file "+TokenFile+" of the state directory")
 		return
 	}
 	s.guard.admit(w)
@@ -99,15 +99,15 @@ func (s *Server) outcome(w http.ResponseWriter, r *http.Request, code int, field
 func (s *Server) target(w http.ResponseWriter, r *http.Request, possible bool, what string) (*Summary, bool) {
 	run, ok := s.find(w, r)
 	if ok && !possible {
-		refuse(w, r, http.StatusNotImplemented, "this page cannot "+what+" runs")
+		s.refuse(w, r, http.StatusNotImplemented, "this page cannot "+what+" runs")
 		ok = false
 	}
 	return run, ok
 }
 
 // failed answers a change that was not made.
-func failed(w http.ResponseWriter, r *http.Request, err error) {
-	refuse(w, r, http.StatusConflict, err.Error())
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	s.refuse(w, r, http.StatusConflict, err.Error())
 }
 
 // answerWithin is the time after which a change that still continues is answered.
@@ -137,7 +137,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	select {
 	case e := <-done:
 		if e.err != nil {
-			failed(w, r, e.err)
+			s.failed(w, r, e.err)
 			return
 		}
 		s.index.run(run.ID)
@@ -154,7 +154,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
 	}
 	text, err := s.options.Control.Resume(r.Context(), run.dir)
 	if err != nil {
-		failed(w, r, err)
+		s.failed(w, r, err)
 		return
 	}
 	s.index.run(run.ID)
@@ -169,7 +169,7 @@ func (s *Server) prefer(w http.ResponseWriter, r *http.Request) {
 	}
 	fields, err := requestValues(r)
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	text := fields.Get("prefer")
@@ -178,7 +178,7 @@ func (s *Server) prefer(w http.ResponseWriter, r *http.Request) {
 	}
 	preference, err := plan.ParsePreference(text)
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
@@ -188,7 +188,7 @@ func (s *Server) prefer(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, context.DeadlineExceeded):
 		s.outcome(w, r, http.StatusAccepted, map[string]any{"text": "the agent has the request and has not answered yet: it is busy with another change", "preference": preference.String()})
 	case err != nil:
-		failed(w, r, err)
+		s.failed(w, r, err)
 	default:
 		s.outcome(w, r, http.StatusOK, map[string]any{"text": answer.Text, "changed": answer.Changed, "preference": preference.String()})
 	}
@@ -202,7 +202,7 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request) {
 	}
 	fields, err := requestValues(r)
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	note := journal.Note{Text: fields.Get("text")}
@@ -210,7 +210,7 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request) {
 		note.Tags = append(note.Tags, strings.Split(t, ",")...)
 	}
 	if err := note.Write(run.dir); err != nil {
-		refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	now, _ := s.index.run(run.ID)

@@ -36,13 +36,14 @@ type clusterBody struct {
 	Torn           int
 	Stored         time.Time // of the jobs, while the disk is full; else zero
 	Compared       bool      // the policies can be compared
+	More           int       // jobs that are not listed
 }
 
 // policiesPage compares the policies on the jobs of the cluster, by simulations up to the latest event.
 func (s *Server) policiesPage(w http.ResponseWriter, r *http.Request) {
 	size := cluster.LogSize(s.options.StateDir)
 	if size == 0 || s.options.Audit == nil {
-		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
+		s.refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
 		return
 	}
 	body := s.audit.of(w, uint64(size), func() (page.Document, error) { return s.options.Audit(s.ctx) })
@@ -52,7 +53,7 @@ func (s *Server) policiesPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	events, torn, err := cluster.ReadEvents(s.options.StateDir, maxClusterLog)
 	if err != nil {
-		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
+		s.refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
 		return
 	}
 	jobs := clusterJobs(s.options.StateDir)
@@ -66,7 +67,7 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 		now = unixTime(events[len(events)-1].Time) // what happened since is not recorded
 		body.Seen = now
 	}
-	body.Jobs = jobTable(jobs)
+	body.Jobs, body.More = jobTable(jobs), max(0, len(jobs)-mostJobs)
 	body.Chart = leaseChart(events, now)
 	for _, e := range events {
 		body.Policy, body.Engine = cmp.Or(e.Policy, body.Policy), cmp.Or(e.Engine, body.Engine)
@@ -252,7 +253,7 @@ func leasesOf(events []cluster.Event, now float64) (leases []lease, devices []st
 	}
 	end := func(job int, at float64) {
 		for _, i := range open[job] {
-			leases[i].to = at
+			leases[i].to = max(at, leases[i].from) // the clock may have been set back
 		}
 		delete(open, job)
 	}
@@ -270,7 +271,7 @@ func leasesOf(events []cluster.Event, now float64) (leases []lease, devices []st
 			end(e.Job, e.Time)
 			for _, n := range e.Where {
 				open[e.Job] = append(open[e.Job], len(leases))
-				leases = append(leases, lease{e.Job, names[e.Job], device(fmt.Sprintf("%s %d", e.Device, n)), e.Time, now})
+				leases = append(leases, lease{e.Job, names[e.Job], device(fmt.Sprintf("%s %d", e.Device, n)), e.Time, max(now, e.Time)})
 			}
 		case cluster.EventLeft, cluster.EventEnd:
 			end(e.Job, e.Time)
@@ -347,6 +348,9 @@ func leaseChart(events []cluster.Event, now time.Time) *page.Picture {
 		row[d] = i
 	}
 	from := leases[0].from
+	for _, l := range leases { // the clock may have been set back
+		from, end = min(from, l.from), max(end, l.from, l.to)
+	}
 	span := math.Max(end-from, 1)
 	shown := slices.DeleteFunc(slices.Clone(leases), func(l lease) bool { _, ok := row[l.device]; return !ok })
 	p := page.Picture{ID: "leases", Title: "Devices over time", Note: note}

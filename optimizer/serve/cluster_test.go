@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +55,15 @@ not json
 	}
 	if code != 200 || strings.Contains(body, "<b>one") || strings.Count(body, `class="bar lease`) != 3 {
 		t.Errorf("%d with %d leases, want 3", code, strings.Count(body, `class="bar lease`))
+	}
+	for id := 3; id <= mostJobs+2; id++ {
+		at := filepath.Join(dir, "jobs", fmt.Sprint(id))
+		if err := errors.Join(os.Mkdir(at, 0o700), os.WriteFile(filepath.Join(at, "spec.json"), []byte("{}"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, body, _ := s.ask("GET", "/cluster", ""); !strings.Contains(strings.ReplaceAll(body, "\u00a0", " "), "Not listed: 2 jobs") {
+		t.Error("the page does not say that jobs are not listed")
 	}
 	leases, devices := leasesOf([]cluster.Event{{Kind: "start", Job: 1, Time: 5, Device: "a", Where: []int32{0}}, {Kind: "end", Job: 1, Time: 9}, {Kind: "start", Job: 2, Time: 9, Device: "a", Where: []int32{0}}}, 20)
 	if len(devices) != 1 || len(leases) != 2 || leases[0].to != 9 || leases[1].from != 9 || leases[1].to != 20 {
@@ -109,6 +120,38 @@ func TestPolicies(t *testing.T) {
 	}
 	if _, body, _ := s.ask("GET", "/cluster", ""); !strings.Contains(body, `href="/cluster/policies"`) {
 		t.Error("the cluster does not lead to the policies")
+	}
+}
+
+// TestPanickingAudit: a report that cannot be made of a damaged log does not end the page.
+func TestPanickingAudit(t *testing.T) {
+	s := newSite(t, 1, func(o *Options) {
+		o.Audit = func(context.Context) (page.Document, error) { panic("damaged") }
+	})
+	log := filepath.Join(s.state, "cluster", "events.jsonl")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o700), os.WriteFile(log, []byte("{}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for strings.Contains(func() string { _, body, _ := s.ask("GET", "/cluster/policies", ""); return body }(), "Being computed") {
+	}
+	if code, body, _ := s.ask("GET", "/cluster/policies", ""); code != 200 || !strings.Contains(body, "damaged") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// TestClockSetBack: leases of a log whose clock was set back are drawn within the chart.
+func TestClockSetBack(t *testing.T) {
+	start := func(job int, at float64) cluster.Event {
+		return cluster.Event{Kind: cluster.EventStart, Job: job, Time: at, Device: "a", Where: []int32{int32(job)}}
+	}
+	p := leaseChart([]cluster.Event{start(1, 5000), {Kind: cluster.EventLeft, Job: 1, Time: 1000}, start(2, 1000), {Kind: cluster.EventLeft, Job: 2, Time: 1100}, start(3, 9000)}, unixTime(1200))
+	if svg := string(p.SVG); strings.Contains(svg, `x="-`) || strings.Contains(svg, "for -") || strings.Count(svg, `class="bar lease`) != 3 {
+		t.Error(svg)
+	}
+	for _, f := range regexp.MustCompile(`class="bar lease [^"]*" x="([0-9.]+)"`).FindAllStringSubmatch(string(p.SVG), -1) {
+		if x, err := strconv.ParseFloat(f[1], 64); err != nil || x < leaseName-1 || x > 1090 {
+			t.Errorf("a lease at %s", f[1])
+		}
 	}
 }
 

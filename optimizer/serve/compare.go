@@ -49,7 +49,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
 	over := cmp.Or(values.Get("over"), "time")
 	if over != "time" && over != "progress" {
-		refuse(w, r, http.StatusBadRequest, fmt.Sprintf("over %q: want time or progress", over))
+		s.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("over %q: want time or progress", over))
 		return
 	}
 	var ids []string
@@ -61,7 +61,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 	body := compareBody{Over: over}
 	switch {
 	case len(ids) > maxCompared:
-		refuse(w, r, http.StatusBadRequest, fmt.Sprintf("%d runs: at most %d can be compared", len(ids), maxCompared))
+		s.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("%d runs: at most %d can be compared", len(ids), maxCompared))
 		return
 	case len(ids) == 0:
 		body.Why = "Select runs in the list, then compare them."

@@ -33,7 +33,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		})
 	})
 	if f == nil {
-		refuse(w, r, http.StatusServiceUnavailable, "too many readers")
+		s.refuse(w, r, http.StatusServiceUnavailable, "too many readers")
 		return
 	}
 	defer s.hub.leave(f)

@@ -156,7 +156,7 @@ func (g *guard) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !g.allowedHost(r.Host) {
-			refuse(w, r, http.StatusForbidden, fmt.Sprintf("host %q is not this machine: open the page by its address, or name it with --hostname", r.Host))
+			refuse(w, r, shell{}, http.StatusForbidden, fmt.Sprintf("host %q is not this machine: open the page by its address, or name it with --hostname", r.Host))
 			return
 		}
 		open := r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/static/")
@@ -173,10 +173,10 @@ func (g *guard) admitted(w http.ResponseWriter, r *http.Request) bool {
 	case trusted:
 		return true
 	case refused:
-		refuse(w, r, http.StatusForbidden, "wrong token")
+		refuse(w, r, shell{}, http.StatusForbidden, "wrong token")
 	default:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="optimize"`)
-		refuse(w, r, http.StatusUnauthorized, "the token is missing: log in, or send it as Authorization: Bearer TOKEN")
+		refuse(w, r, shell{}, http.StatusUnauthorized, "the token is missing: log in, or send it as Authorization: Bearer TOKEN")
 	}
 	return false
 }
@@ -189,7 +189,7 @@ func (g *guard) changes(next http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		if !sameOrigin(r) {
-			refuse(w, r, http.StatusForbidden, "the request comes from another site")
+			refuse(w, r, shell{}, http.StatusForbidden, "the request comes from another site")
 			return
 		}
 		next(w, r)

@@ -87,6 +87,11 @@ func TestPrivate(t *testing.T) {
 	if code, _, _ := s.ask("GET", "/login?token=wrong", ""); code != 403 {
 		t.Errorf("wrong token: %d, want 403", code)
 	}
+	for _, path := range []string{"/login?token=wrong", "/static/x/none.js", "/none"} {
+		if code, body, _ := s.ask("GET", path, ""); code < 401 || strings.Contains(body, `aria-label="Pages"`) {
+			t.Errorf("%s without token: %d, want a refusal without the menu", path, code)
+		}
+	}
 }
 
 func TestToken(t *testing.T) {

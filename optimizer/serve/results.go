@@ -147,14 +147,14 @@ func (s *Server) resultPage(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(r.PathValue("folder"))
 	name := r.PathValue("name")
 	if err != nil || n < 0 || n >= len(s.options.Results) || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		refuse(w, r, http.StatusNotFound, "there is no such result")
+		s.refuse(w, r, http.StatusNotFound, "there is no such result")
 		return
 	}
 	path := filepath.Join(s.options.Results[n], name)
 	kind := resultKind(path)
 	data, err := regular.ReadFile(path, maxResult)
 	if kind == "" || err != nil {
-		refuse(w, r, http.StatusNotFound, "there is no such result")
+		s.refuse(w, r, http.StatusNotFound, "there is no such result")
 		return
 	}
 	if kind == "page" {
@@ -165,7 +165,7 @@ func (s *Server) resultPage(w http.ResponseWriter, r *http.Request) {
 	}
 	var fields orderedObject
 	if err := json.Unmarshal(data, &fields); err != nil {
-		refuse(w, r, http.StatusUnprocessableEntity, "read result "+name+": "+err.Error())
+		s.refuse(w, r, http.StatusUnprocessableEntity, "read result "+name+": "+err.Error())
 		return
 	}
 	doc := resultDocument(name, kind, fields).Captioned()

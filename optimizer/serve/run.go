@@ -40,7 +40,7 @@ type output struct{ Stream, Title, Text string }
 func (s *Server) find(w http.ResponseWriter, r *http.Request) (*Summary, bool) {
 	run, ok := s.index.run(r.PathValue("id"))
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "there is no such run")
+		s.refuse(w, r, http.StatusNotFound, "there is no such run")
 	}
 	return run, ok
 }
@@ -261,7 +261,7 @@ func (s *Server) reportData(w http.ResponseWriter, r *http.Request) (*report.Dat
 	}
 	data, err := report.Load(run.dir)
 	if err != nil {
-		refuse(w, r, http.StatusNotFound, err.Error())
+		s.refuse(w, r, http.StatusNotFound, err.Error())
 		return nil, false
 	}
 	return data, true
@@ -285,7 +285,7 @@ func (s *Server) chartFile(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	refuse(w, r, http.StatusNotFound, "there is no such chart, or it has no data")
+	s.refuse(w, r, http.StatusNotFound, "there is no such chart, or it has no data")
 }
 
 // outputFile is the whole output of the job, as it was written.
@@ -296,12 +296,12 @@ func (s *Server) outputFile(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("name")
 	if !slices.Contains([]string{"stdout", "stderr", "stdout.1", "stderr.1"}, name) {
-		refuse(w, r, http.StatusNotFound, "there is no such output")
+		s.refuse(w, r, http.StatusNotFound, "there is no such output")
 		return
 	}
 	f, err := regular.Open(filepath.Join(run.dir, "job."+name), regular.NoLimit)
 	if err != nil {
-		refuse(w, r, http.StatusNotFound, "this output is not kept")
+		s.refuse(w, r, http.StatusNotFound, "this output is not kept")
 		return
 	}
 	defer f.Close()
@@ -318,7 +318,7 @@ func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
 	}
 	rec, err := journal.ReadRecord(run.dir)
 	if err != nil {
-		refuse(w, r, http.StatusNotFound, err.Error())
+		s.refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
 	answerJSON(w, http.StatusOK, map[string]any{"schema": 1, "summary": run, "record": rec})
@@ -355,7 +355,7 @@ func (s *Server) answerSeries(w http.ResponseWriter, r *http.Request, file strin
 	}
 	out, err := readSeries(run, file, names)
 	if err != nil && !os.IsNotExist(err) {
-		refuse(w, r, http.StatusInternalServerError, err.Error())
+		s.refuse(w, r, http.StatusInternalServerError, err.Error())
 		return
 	}
 	answerJSON(w, http.StatusOK, out)

@@ -73,7 +73,7 @@ var slaWords = []string{"met", "at-risk", "missed", "unknown", "none"}
 func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery(r.URL.Query())
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	list := s.index.list()
@@ -152,7 +152,7 @@ func tagsOf(runs []*Summary) []string {
 func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery(r.URL.Query())
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	list := s.index.list()

@@ -137,8 +137,12 @@ func TestBadAddresses(t *testing.T) {
 		"/compare?over=depth": 400, "/results/0/x.json": 404, "/results/-1/x": 404, "/static/x/page.js": 200, "/static/x/none.js": 404, "/cluster": 404, "/api/runs/none": 404,
 		"/metrics": 404, "/compare?" + strings.Repeat("run=x&", 3) + "run=1&run=2&run=3&run=4&run=5&run=6&run=7&run=8": 400,
 	} {
-		if code, body, _ := s.ask("GET", path, ""); code != want {
+		code, body, _ := s.ask("GET", path, "")
+		if code != want {
 			t.Errorf("%s: %d, want %d\n%.200s", path, code, want, body)
+		}
+		if menu := strings.Contains(body, `aria-label="Pages"`); menu != (code != 200 && !strings.HasPrefix(path, "/api")) {
+			t.Errorf("%s: menu %v", path, menu)
 		}
 	}
 	if code, _, header := s.ask("DELETE", "/runs/"+s.ids[0], ""); code != http.StatusMethodNotAllowed || header.Get("Allow") == "" {

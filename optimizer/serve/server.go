@@ -126,11 +126,11 @@ func (s *Server) Handler() http.Handler {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			if _, pattern := s.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" {
 				w.Header().Set("Allow", method)
-				refuse(w, r, http.StatusMethodNotAllowed, "want "+method)
+				s.refuse(w, r, http.StatusMethodNotAllowed, "want "+method)
 				return
 			}
 		}
-		refuse(w, r, http.StatusNotFound, "there is no such page")
+		s.refuse(w, r, http.StatusNotFound, "there is no such page")
 	}))
 }
 
@@ -165,7 +165,7 @@ func (s *Server) staticFile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	data, ok := assets[name]
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "there is no such file")
+		s.refuse(w, r, http.StatusNotFound, "there is no such file")
 		return
 	}
 	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
@@ -185,16 +185,26 @@ func wantsJSON(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "" || strings.HasPrefix(r.URL.Path, "/api") || strings.Contains(r.Header.Get("Accept"), "application/json") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
+// refuse answers with an error, with the menu on its page unless the request may not read.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
+	frame := s.shell(r, "", "", nil)
+	if s.guard.private && !frame.Trusted {
+		frame.Nav = nil
+	}
+	refuse(w, r, frame, code, why)
+}
+
 // refuse answers with an error: JSON for programs, otherwise a page.
-func refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
+func refuse(w http.ResponseWriter, r *http.Request, frame shell, code int, why string) {
 	if wantsJSON(r) {
 		answerJSON(w, code, map[string]any{"schema": 1, "error": why})
 		return
 	}
-	writePage(w, code, "error", shell{Title: http.StatusText(code), Body: struct {
+	frame.Title, frame.Body = http.StatusText(code), struct {
 		Code int
 		Why  string
-	}{code, why}})
+	}{code, why}
+	writePage(w, code, "error", frame)
 }
 
 func answerJSON(w http.ResponseWriter, code int, v any) {

@@ -45,8 +45,7 @@ func (p *prepared) of(w http.ResponseWriter, version uint64, build func() (page.
 		done := make(chan struct{})
 		p.making = done
 		go func() {
-			doc, err := build()
-			doc = doc.Captioned()
+			doc, err := attempt(build)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.made, p.version, p.at, p.making = madeDocument{Doc: &doc}, version, time.Now(), nil
@@ -69,6 +68,17 @@ func (p *prepared) of(w http.ResponseWriter, version uint64, build func() (page.
 		}
 	}
 	return p.made
+}
+
+// attempt makes a document; a panic, as by a damaged file, is an error and does not end the page.
+func attempt(build func() (page.Document, error)) (doc page.Document, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("it panicked: %v", x)
+		}
+	}()
+	doc, err = build()
+	return doc.Captioned(), err
 }
 
 type wasteBody struct {

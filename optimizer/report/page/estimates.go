@@ -67,7 +67,7 @@ func (e *Estimates) draw(d *Drawing, values []float64) {
 		if Known(r.Lo) && Known(r.Hi) {
 			title += fmt.Sprintf(" (%s to %s)", e.Label(r.Lo), e.Label(r.Hi))
 		}
-		d.F(`<g><title>%s</title><text class="end" x="%s" y="%s">%s</text>`, Esc(title), Px(name-12), Px(y+4), Esc(shorten(r.Name, .9*(name-12))))
+		d.F(`<g><title>%s</title><text class="end" x="%s" y="%s">%s</text>`, Esc(title), Px(name-12), Px(y+4), Esc(d.shorten(r.Name, .9*(name-12))))
 		if Known(r.Mean) && Known(r.Lo) && Known(r.Hi) {
 			d.F(`<line class="range s1" x1="%s" x2="%s" y1="%s" y2="%s"/>`, Px(x.At(r.Lo)), Px(x.At(r.Hi)), Px(y), Px(y))
 		}

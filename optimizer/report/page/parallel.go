@@ -63,7 +63,7 @@ func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
 		s.From, s.To = bottom, parallelTop
 		scales[i] = s
 		d.F(`<line class="ruler" x1="%s" x2="%s" y1="%g" y2="%g"/>`, Px(x), Px(x), parallelTop, bottom)
-		d.F(`<text class="mid" x="%s" y="%g">%s</text>`, Px(x), parallelTop-18, Esc(shorten(a.Name, step)))
+		d.F(`<text class="mid" x="%s" y="%g">%s</text>`, Px(x), parallelTop-18, Esc(d.shorten(a.Name, step)))
 		d.F(`<text class="mid unit" x="%s" y="%g">%s</text>`, Px(x), parallelTop-4, Esc(a.One(s.Max)))
 		if s.Min < s.Max {
 			d.F(`<text class="mid unit" x="%s" y="%g">%s</text>`, Px(x), bottom+16, Esc(a.One(s.Min)))

@@ -70,12 +70,15 @@ func (s *Scatter) known() []Mark {
 
 // Picture renders the scatter for a wide and for a narrow page. Marks with unknown values are omitted.
 func (s *Scatter) Picture() Picture {
-	p := Picture{ID: s.ID, Title: s.Title, Keys: s.Keys}
+	p := Picture{ID: s.ID, Title: s.Title}
 	marks := s.known()
 	if len(marks) == 0 {
-		p.Empty, p.Keys = emptyWords(s.Why), nil
+		p.Empty = emptyWords(s.Why)
 		return p
 	}
+	p.Keys = keysOf(s.Keys, func(kind string) bool {
+		return slices.ContainsFunc(marks, func(m Mark) bool { return m.shows(kind) })
+	})
 	p = p.Draw(cmp.Or(s.About, Plural(len(marks), "point")), func(drawing *Drawing) {
 		x, y, xName, yName := s.axes(marks, 7, 5)
 		drawing.Fit(x, y)
@@ -91,6 +94,26 @@ func (s *Scatter) Picture() Picture {
 		}
 	}
 	return p
+}
+
+// keysOf returns the entries of a legend whose kind, the last word of their class, occurs in the picture.
+func keysOf(keys []Key, occurs func(kind string) bool) []Key {
+	return slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return !occurs(k.Class[strings.LastIndex(k.Class, " ")+1:]) })
+}
+
+// shows reports whether a mark has what a legend calls kind.
+func (m Mark) shows(kind string) bool {
+	switch kind {
+	case "ring":
+		return m.Ring != ""
+	case "diamond", "cross":
+		return m.Shape == kind
+	case "sizes":
+		return m.Radius != 0
+	case "disc":
+		return m.Shape == "" && (m.Class == "" || strings.Contains(m.Class, "on-front"))
+	}
+	return strings.Contains(m.Class, kind)
 }
 
 // plane is a drawing with its scales.
@@ -282,27 +305,34 @@ const (
 	barHeight = 13.0
 	barName   = 170.0 // width of the names
 	barText   = 96.0  // width of the values
-	runeWidth = 6.5
+
+	runeWidth       = 6.5
+	narrowRuneWidth = 8.1 // in the larger letters of a narrow page
 )
 
 // Picture renders the bars. Its height is proportional to the number of rows.
 func (b *Bars) Picture() Picture {
-	p := Picture{ID: b.ID, Title: b.Title, Keys: b.Keys}
+	p := Picture{ID: b.ID, Title: b.Title}
 	most := 0.0
 	for _, r := range b.Rows {
 		most = math.Max(most, r.length())
 	}
 	if most == 0 {
-		p.Empty, p.Keys = emptyWords(b.Why), nil
+		p.Empty = emptyWords(b.Why)
 		return p
 	}
+	p.Keys = keysOf(b.Keys, func(class string) bool {
+		return slices.ContainsFunc(b.Rows, func(r Bar) bool {
+			return slices.ContainsFunc(r.Parts, func(part Part) bool { return part.Class == class && part.Value > 0 })
+		})
+	})
 	z := size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}
 	d := newDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
 	room := z.Width - barName - barText
 	for i, r := range b.Rows {
 		top := 4 + barStep*float64(i)
 		d.F(`<g><title>%s</title>`, escLines(r.Title))
-		d.F(`<text class="end" x="%g" y="%s">%s</text>`, barName-8, Px(top+barHeight-1), Esc(shorten(r.Name, barName)))
+		d.F(`<text class="end" x="%g" y="%s">%s</text>`, barName-8, Px(top+barHeight-1), Esc(d.shorten(r.Name, barName)))
 		at := barName
 		for _, part := range r.Parts {
 			if width := part.Value / most * room; Known(part.Value) && width > 0 {
@@ -327,9 +357,14 @@ func (r Bar) length() float64 {
 	return sum
 }
 
-// shorten removes the middle of a name that is wider than width, where names differ least.
-func shorten(s string, width float64) string {
-	r, n := []rune(Clean(s)), int(width/runeWidth)
+// shorten removes the middle of a name that is wider than width, where names differ least. Only pictures of the full width
+// are never on a narrow page.
+func (d *Drawing) shorten(s string, width float64) string {
+	letter := runeWidth
+	if d.Width < wideSize.Width {
+		letter = narrowRuneWidth
+	}
+	r, n := []rune(Clean(s)), int(width/letter)
 	if len(r) <= n {
 		return string(r)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -25,7 +27,18 @@ func TestScatter(t *testing.T) {
 	if p.Narrow == "" || p.Empty != "" || len(p.Keys) != 1 {
 		t.Errorf("%+v", p)
 	}
-	s.Marks = s.Marks[2:]
+	s.Keys = []Key{{Class: "ring"}, {Class: "disc"}, {Class: "disc quiet"}, {Class: "disc hollow"}, {Class: "diamond"}, {Class: "cross"}, {Class: "sizes"}}
+	for i, want := range []string{"ring,disc,disc hollow", "disc hollow"} { // what occurs
+		s.Marks = s.Marks[i:]
+		var classes []string
+		for _, k := range s.Picture().Keys {
+			classes = append(classes, k.Class)
+		}
+		if got := strings.Join(classes, ","); got != want {
+			t.Errorf("legend %s, want %s", got, want)
+		}
+	}
+	s.Marks = s.Marks[1:]
 	s.Why = "nobody looked"
 	if p := s.Picture(); p.Empty != "No data: nobody looked" || p.SVG != "" || p.Keys != nil {
 		t.Errorf("%+v", p)
@@ -51,6 +64,10 @@ func TestBars(t *testing.T) {
 	b := Bars{ID: "b", Title: "Cost", Why: "no prices", Rows: []Bar{
 		{Name: "a", Text: "$3", Parts: []Part{{Value: 2, Class: "s1"}, {Value: 1, Class: "s2"}}},
 		{Name: strings.Repeat("long", 20), Text: "no data", Parts: []Part{{Value: nan, Class: "s1"}}}}}
+	b.Keys = []Key{{Class: "block s1"}, {Class: "block s3"}}
+	if keys := b.Picture().Keys; len(keys) != 1 || keys[0].Class != "block s1" {
+		t.Errorf("legend %v, want that of the parts that occur", keys)
+	}
 	svg := string(b.Picture().SVG)
 	if n := strings.Count(svg, `class="bar`); n != 2 || strings.Contains(svg, "NaN") || !strings.Contains(svg, "…") || !strings.Contains(svg, "no data") {
 		t.Errorf("%d bars, want the two parts of the first row and none of what is not known: %s", n, svg)
@@ -172,5 +189,21 @@ func TestParallel(t *testing.T) {
 	p.Axes = p.Axes[:1]
 	if p.Picture().Empty == "" {
 		t.Error("one axis is drawn")
+	}
+}
+
+// TestNamesFitNarrowPages: names fit the column of a picture also in the letters of a narrow page.
+func TestNamesFitNarrowPages(t *testing.T) {
+	long := strings.Repeat("longname", 10)
+	e := Estimates{Title: "Times", Label: Duration, Rows: []Estimate{{Name: long, Mean: 2, Lo: 1, Hi: 3, Text: "2 s"}}}
+	p := e.Picture()
+	for svg, letter := range map[string]float64{string(p.SVG): runeWidth, string(p.Narrow): narrowRuneWidth} {
+		m := regexp.MustCompile(`<text class="end" x="([0-9.]+)"[^>]*>(long[^<]*)</text>`).FindStringSubmatch(svg)
+		if m == nil {
+			t.Fatal(svg)
+		}
+		if x, err := strconv.ParseFloat(m[1], 64); err != nil || float64(utf8.RuneCountInString(m[2]))*letter > x {
+			t.Errorf("%q ends at %s", m[2], m[1])
+		}
 	}
 }

@@ -233,9 +233,9 @@ func progress(j *jobDocument) string {
 
 // rate returns the measured rates by device type, that of the present devices first.
 func rate(j *jobDocument) string {
-	rates := slices.Clone(j.Rates)
+	rates := j.Rates
 	if i := slices.IndexFunc(rates, func(r cluster.Rate) bool { return r.Device == j.Device && r.GPUs == len(j.Where) }); i > 0 {
-		rates = slices.Insert(slices.Delete(rates, i, i+1), 0, rates[i])
+		rates = slices.Concat(rates[i:i+1], rates[:i], rates[i+1:])
 	}
 	var parts []string
 	for _, p := range j.Pairs {

@@ -22,3 +22,11 @@ func TestDeadlineColumn(t *testing.T) {
 		}
 	}
 }
+
+// TestRateOfPresentDevices: the rates of a job are listed once each, that of its present devices first.
+func TestRateOfPresentDevices(t *testing.T) {
+	j := jobDocument{Job: cluster.Job{Device: "b", Where: []int32{0}, Rates: []cluster.Rate{{Device: "a", GPUs: 1, PerSec: 1}, {Device: "b", GPUs: 1, PerSec: 2}, {Device: "c", GPUs: 1, PerSec: 3}}}}
+	if got, want := rate(&j), "b 2/s, a 1/s, c 3/s"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

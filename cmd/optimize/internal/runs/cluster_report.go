@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 
 	"github.com/spf13/cobra"
@@ -80,7 +79,7 @@ func (o *clusterReportOptions) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.Write(o.format.File, "audit", func(w io.Writer) error { return audit.Render(w, o.format.Name) })
+	return writeDocument(o.Env, o.format, "audit", audit.Document().TextWithin, audit.Render)
 }
 
 // readDay reads the events of the cluster of a state directory.

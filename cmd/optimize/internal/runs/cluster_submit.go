@@ -69,7 +69,7 @@ func (o *submitOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, alive, _ := cluster.ReadServer(o.State())
+	server, alive, _ := cluster.ReadServer(o.State())
 	if !o.JSON {
 		err = o.Print(fmt.Sprintf("%d\n", id))
 	} else if !o.wait {
@@ -77,6 +77,9 @@ func (o *submitOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if alive && server.Draining {
+		fmt.Fprintf(o.Stderr, "the server of %s admits no more jobs: the job waits for the next one, started by optimize cluster serve\n", o.State())
 	}
 	if !alive {
 		fmt.Fprintf(o.Stderr, "no server runs for %s: the job waits until one is started by optimize cluster serve\n", o.State())

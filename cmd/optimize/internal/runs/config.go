@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -55,13 +54,21 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	none("rl.baseline_samples", &cfg.Samples)
 	none("engine.max_restarts", &cfg.Restarts)
 	positive := func(key, what string) {
-		if n, err := strconv.ParseFloat(v.Text(key), 64); v.Set(key) && err == nil && n == 0 { // other values are rejected above
+		if d, err := cli.ParseDuration(v.Text(key)); v.Set(key) && err == nil && d == 0 { // other values are rejected above
 			errs = append(errs, fmt.Errorf("%s 0: want a positive number%s", v.Source(key), what))
 		}
 	}
 	positive("resource.energy_budget", " of kWh")
 	positive("resource.epochs", "")
 	positive("resource.steps", "")
+	positive("monitor.interval", " of seconds, at least 0.05")
+	positive("engine.grace", " of seconds")
+	for i, path := range cfg.Offline {
+		cfg.Offline[i] = o.Path(path)
+		if _, err := os.Stat(cfg.Offline[i]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v.Source("monitor.offline_logs"), err))
+		}
+	}
 	if v.Set("rl.baseline_ratio") && cfg.Ratio == 0 {
 		cfg.Samples = -1
 	}

@@ -194,11 +194,14 @@ func runRow(en journal.Entry, t abbreviation) []string {
 	if rec.State == journal.Running && en.Agent == nil {
 		state = orphanState(en.Dir)
 	}
-	if rec.Exit != nil && rec.State != journal.Done {
+	switch {
+	case rec.State == journal.Done:
+		state = "finished" // as reports and pages call it
+	case rec.Exit == nil:
+	case t < reasonOnly:
 		state += " (" + rec.Exit.Reason + ")"
-		if t >= reasonOnly {
-			state = rec.Exit.Reason
-		}
+	case rec.Exit.Reason != string(launch.Exited): // of a failed run, which its state says
+		state = rec.Exit.Reason
 	}
 	if rec.Altered {
 		state += ", altered"

@@ -27,4 +27,14 @@ func TestRunsTable(t *testing.T) {
 			t.Errorf("%d of 80 columns: %v %q", utf8.RuneCountInString(line), err, line)
 		}
 	}
+	for columns, want := range map[int]string{120: "failed (exited)", 60: "failed"} {
+		rec.State, rec.Exit = journal.Failed, &journal.Exit{Reason: "exited"}
+		if text, err := runsTable([]journal.Entry{{ID: rec.RunID, Record: &rec}}, columns); err != nil || !strings.Contains(text, want+"  ") {
+			t.Errorf("%d columns: %v\n%s", columns, err, text)
+		}
+	}
+	rec.State = journal.Done
+	if text, err := runsTable([]journal.Entry{{ID: rec.RunID, Record: &rec}}, 100); err != nil || !strings.Contains(text, "finished ") {
+		t.Errorf("%v\n%s", err, text)
+	}
 }

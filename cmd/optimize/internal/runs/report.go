@@ -54,10 +54,15 @@ func writeReport(e *cli.Env, args []string, f cli.Format) error {
 	if err != nil {
 		return err
 	}
+	return writeDocument(e, f, "report", data.Text, data.Render)
+}
+
+// writeDocument writes a result in a format: text to a terminal as wide as that.
+func writeDocument(e *cli.Env, f cli.Format, what string, text func(w io.Writer, columns int) error, render func(w io.Writer, format string) error) error {
 	if columns := e.OutputColumns(); columns > 0 && f.File == "" && f.Name == "text" {
-		return data.Text(e.Stdout, columns)
+		return text(e.Stdout, columns)
 	}
-	return e.Write(f.File, "report", func(w io.Writer) error { return data.Render(w, f.Name) })
+	return e.Write(f.File, what, func(w io.Writer) error { return render(w, f.Name) })
 }
 
 // writeCalibration writes the calibration of the predictions of all runs in the state directory.
