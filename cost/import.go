@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/stat"
 )
 
 // Change is the effect of an import on one offer.
@@ -36,13 +37,7 @@ type Imported struct {
 
 // Count returns the number of changes of a kind.
 func (i Imported) Count(what string) int {
-	n := 0
-	for _, c := range i.Changes {
-		if c.What == what {
-			n++
-		}
-	}
-	return n
+	return stat.Count(i.Changes, func(c Change) bool { return c.What == what })
 }
 
 // Import reads a list of prices, see [ReadList], and stores in the state directory the prices that are as recent as

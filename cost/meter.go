@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"trainopt/resources"
@@ -87,15 +88,7 @@ func (m *Meter) Start(at time.Duration, label Label, a resources.Allocation, r R
 
 // sameDevices reports whether two allocations are equal including their GPUs.
 func sameDevices(a, b resources.Allocation) bool {
-	if !a.Same(b) || len(a.GPUIDs) != len(b.GPUIDs) {
-		return false
-	}
-	for i := range a.GPUIDs {
-		if a.GPUIDs[i] != b.GPUIDs[i] {
-			return false
-		}
-	}
-	return true
+	return a.Same(b) && slices.Equal(a.GPUIDs, b.GPUIDs)
 }
 
 // Change continues with another label or allocation at the same rates. It reports whether a segment is open; without

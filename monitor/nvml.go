@@ -42,7 +42,6 @@ type gpuDevice struct {
 	uuid   string
 	parent string // of a slice
 	slice  bool
-	seen   uint64 // timestamp of the last process sample, µs
 }
 
 // OpenNVML returns a collector that uses the machine's library and reads the named devices or slices (UUIDs), or all
@@ -127,15 +126,14 @@ func initError(ret nvml.Return) string {
 
 // Symbols that some drivers lack.
 const (
-	symMemory  = "nvmlDeviceGetMemoryInfo_v2"
-	symEnergy  = "nvmlDeviceGetTotalEnergyConsumption"
-	symProcess = "nvmlDeviceGetProcessUtilization"
-	symMIG     = "nvmlDeviceGetMigMode"
+	symMemory = "nvmlDeviceGetMemoryInfo_v2"
+	symEnergy = "nvmlDeviceGetTotalEnergyConsumption"
+	symMIG    = "nvmlDeviceGetMigMode"
 )
 
 func (n *NVML) lookup() {
 	n.has = map[string]bool{}
-	for _, symbol := range []string{symMemory, symEnergy, symProcess, symMIG} {
+	for _, symbol := range []string{symMemory, symEnergy, symMIG} {
 		n.has[symbol] = n.lib.Extensions().LookupSymbol(symbol) == nil
 	}
 }
@@ -255,7 +253,7 @@ func (a *deviceErrors) ok(what string, ret nvml.Return) bool {
 // read queries all values of one device.
 func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 	nan := math.NaN()
-	g := GPUSample{UUID: d.uuid, MIG: d.slice, Parent: d.parent, UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
+	g := GPUSample{UUID: d.uuid, UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
 	a := deviceErrors{uuid: d.uuid}
 	n.memory(d, &g, &a)
 	n.processes(d, &g, &a)
@@ -289,48 +287,13 @@ func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	}
 }
 
-// processes reads the compute processes with their memory and utilization, NaN where not reported.
+// processes reads the compute processes.
 func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	infos, ret := d.handle.GetComputeRunningProcesses()
 	if !a.ok("processes", ret) {
 		return
 	}
-	util := n.processUtil(d, a)
 	for _, p := range infos {
-		proc := gpuProcess{PID: int(p.Pid), MemoryGiB: math.NaN(), UtilPercent: math.NaN()}
-		if p.UsedGpuMemory != math.MaxUint64 { // "not available"
-			proc.MemoryGiB = gib(p.UsedGpuMemory)
-		}
-		if u, ok := util[p.Pid]; ok {
-			proc.UtilPercent = u
-		}
-		g.PIDs = append(g.PIDs, proc.PID)
-		g.Processes = append(g.Processes, proc)
+		g.PIDs = append(g.PIDs, int(p.Pid))
 	}
-}
-
-// processUtil returns the mean utilization in % of each process since the last call.
-func (n *NVML) processUtil(d *gpuDevice, a *deviceErrors) map[uint32]float64 {
-	if d.slice || !n.has[symProcess] {
-		return nil
-	}
-	samples, ret := d.handle.GetProcessUtilization(d.seen)
-	if !a.ok("utilization by process", ret) { // NOT_FOUND: no process has run since
-		return nil
-	}
-	sum, count := map[uint32]float64{}, map[uint32]float64{}
-	for _, s := range samples {
-		if s.TimeStamp <= d.seen || s.SmUtil > 100 {
-			continue // older than the last call, or damaged
-		}
-		sum[s.Pid] += float64(s.SmUtil)
-		count[s.Pid]++
-	}
-	for _, s := range samples {
-		d.seen = max(d.seen, s.TimeStamp)
-	}
-	for pid := range sum {
-		sum[pid] /= count[pid]
-	}
-	return sum
 }

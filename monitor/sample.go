@@ -36,7 +36,8 @@ type treeSample struct {
 	WriteBytes float64 // cumulative bytes written to storage
 }
 
-// GPUSample describes one accelerator.
+// GPUSample describes one accelerator: a device or a MIG slice, of which the driver does not report utilization, power
+// and energy.
 type GPUSample struct {
 	UUID        string
 	UtilPercent float64
@@ -44,21 +45,7 @@ type GPUSample struct {
 	TotalGiB    float64
 	PowerW      float64
 	EnergyJ     float64 // cumulative since the driver was loaded
-	PIDs        []int   // compute processes on the device
-	// Processes has the details of each process, in the order of PIDs.
-	Processes []gpuProcess
-	// MIG is true for a MIG slice of a device; Parent is then the UUID of the whole device. The driver does not
-	// report utilization, power and energy of a slice.
-	MIG    bool
-	Parent string
-}
-
-// gpuProcess is one compute process on a GPU. Its PID belongs to the PID namespace of the driver, which inside a
-// container may differ from that of this process.
-type gpuProcess struct {
-	PID         int
-	MemoryGiB   float64
-	UtilPercent float64 // of the multiprocessors, since the previous sample
+	PIDs        []int   // compute processes on the device, in the PID namespace of the driver
 }
 
 // NoSample returns a Sample in which every number is unknown.

@@ -72,7 +72,7 @@ func TestParetoConditionedFollowsPreferences(t *testing.T) {
 	}
 	learn(t, a, p, morl.TrainOptions{Steps: 20_000, Seed: 3})
 	for _, w := range [][]float32{{1, 0}, {0, 1}, {0.5, 0.5}, {0.8, 0.2}} {
-		if got, most := worth(a, p, w, 0.99); got < most-1e-6 {
+		if got, most := worth(t, a, p, w, 0.99); got < most-1e-6 {
 			t.Errorf("%v: w·return %.3f, the best is %.3f", w, got, most)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/morl"
-	"trainopt/morl/problems"
 )
 
 func TestPIDByHand(t *testing.T) {
@@ -110,7 +109,7 @@ func TestConstrainedBandit(t *testing.T) {
 // TestConstrainedTreasure requires that a submarine finds treasure within an agreed mean number of moves: with the
 // optimal policy for the weights of the multiplier, fed with the mean of the last 20 dives, the limit is kept.
 func TestConstrainedTreasure(t *testing.T) {
-	front, _ := problems.DeepSeaTreasure(problems.Convex).KnownFront(1)
+	front := knownFront(t, "deep-sea-treasure", 1)
 	for _, limit := range []float64{4, 8, 15} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			dive := func(p *morl.PID) (costs []float64, treasure float64) {

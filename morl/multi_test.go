@@ -125,7 +125,7 @@ func TestMultiLearnsDeepSeaTreasure(t *testing.T) {
 	a := morl.NewMultiFor(prefer, p.Shape(), morl.Config{Hidden: []int{64}, Every: 5, Rate: 2e-3, Tau: 0.02, Warmup: 1000, ExploreSteps: 5000, Anneal: 7000}, 3)
 	learn(t, a, p, morl.TrainOptions{Steps: 10_000, Seed: 4})
 	for _, w := range prefer {
-		got, most := worth(a, p, w, 0.99)
+		got, most := worth(t, a, p, w, 0.99)
 		t.Logf("%v: %.3f of %.3f", w, got, most)
 		if got < most-0.1*max(1, most) {
 			t.Errorf("%v: w·return %.3f, the best is %.3f", w, got, most)

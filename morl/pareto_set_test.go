@@ -33,7 +33,7 @@ func TestParetoSetReachesTheFront(t *testing.T) {
 				if err := morl.Train(context.Background(), a, p, morl.TrainOptions{Steps: c.steps, Seed: seed}); err != nil {
 					t.Fatal(err)
 				}
-				known, _ := p.KnownFront(0.99)
+				known := knownFront(t, p.Name(), 0.99)
 				reached := morl.Front(a, p, morl.FrontOptions{Gamma: 0.99})
 				points := make([][]float64, len(reached))
 				for i, r := range reached {
@@ -55,7 +55,7 @@ func TestParetoSetFollowsPreferences(t *testing.T) {
 	if err := morl.Train(context.Background(), a, p, morl.TrainOptions{Steps: 8000}); err != nil {
 		t.Fatal(err)
 	}
-	known, _ := p.KnownFront(0.99)
+	known := knownFront(t, p.Name(), 0.99)
 	for _, w := range [][]float32{{1, 0}, {0, 1}, {0.5, 0.5}, {0.8, 0.2}} {
 		got := p.Return(func(state []float32, mask []bool) int {
 			return a.Act(morl.Observation{State: state, Mask: mask}, w, false)
@@ -93,7 +93,7 @@ func BenchmarkConcaveFront(b *testing.B) {
 		for b.Loop() {
 			for seed := range uint64(seeds) {
 				p := problems.ByName["deep-sea-treasure-concave"]()
-				known, _ := p.KnownFront(0.99)
+				known := knownFront(b, p.Name(), 0.99)
 				a := morl.NewParetoSet(p.Shape(), morl.Config{Gamma: 0.99}, seed)
 				for steps := 500; len(morl.Front(a, p, morl.FrontOptions{Gamma: 0.99})) < len(known); steps += 500 {
 					if err := morl.Train(context.Background(), a, p, morl.TrainOptions{Steps: 500, Seed: seed + uint64(steps)*seeds}); err != nil {

@@ -25,7 +25,7 @@ func TestAttemptedResetKeepsTheReturn(t *testing.T) {
 				learn(t, a, p, morl.TrainOptions{Steps: 6000, Seed: seed})
 				earned := func() (mean float64) {
 					for k := range 11 {
-						got, _ := worth(a, p, []float32{float32(k) / 10, 1 - float32(k)/10}, 0.99)
+						got, _ := worth(t, a, p, []float32{float32(k) / 10, 1 - float32(k)/10}, 0.99)
 						mean += got / 11
 					}
 					return mean

@@ -48,6 +48,16 @@ func Mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
+// Count returns the number of elements of v for which ok is true.
+func Count[T any](v []T, ok func(T) bool) (n int) {
+	for _, x := range v {
+		if ok(x) {
+			n++
+		}
+	}
+	return n
+}
+
 // Wilson returns the 95 % score interval of the share of k in n > 0 (Wilson 1927).
 func Wilson(k, n int) (lo, hi float64) {
 	z, N := distuv.UnitNormal.Quantile(0.975), float64(n)

@@ -70,6 +70,12 @@ func TestMean(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	if got := Count([]float64{1, math.NaN(), 3}, func(v float64) bool { return v > 0 }); got != 2 {
+		t.Errorf("got %d, want 2", got)
+	}
+}
+
 // TestWilson compares the interval of 9 of 10 with the formula evaluated by hand, and shares of 0 and 1.
 func TestWilson(t *testing.T) {
 	if lo, hi := Wilson(9, 10); math.Abs(lo-0.5958) > 5e-5 || math.Abs(hi-0.9821) > 5e-5 {

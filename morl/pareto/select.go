@@ -28,8 +28,6 @@ type choice struct {
 	Utility float64
 	// Scores are its normalised objectives, 1 at the ideal and 0 at the nadir; 1 if the front has a single value.
 	Scores []float64
-	// Trades has one entry per objective in which the front contains a better point, in the order of objectives.
-	Trades []Trade
 }
 
 // Trade is a move from the choice to another point of the front that is better in one objective: among all such
@@ -64,18 +62,23 @@ func Select(points [][]float64, preference []float64, by Normalisation) (choice,
 	for k, v := range points[c.Index] {
 		c.Scores = append(c.Scores, sc.score(k, v))
 	}
-	c.Trades = sc.trades(points, front, c.Index, w)
 	return c, nil
 }
 
-// Trades returns the Trades of a choice for a point that was selected otherwise; errors are those of Select. It
-// panics if at is not an index of points.
+// Trades returns one trade from the point at per objective in which the front contains a better point, in the order of
+// objectives. Errors are those of Select. It panics if at is not an index of points.
 func Trades(points [][]float64, at int, preference []float64, by Normalisation) ([]Trade, error) {
 	sc, front, w, err := by.prepare(points, preference)
 	if err != nil {
 		return nil, fmt.Errorf("trade on a front: %w", err)
 	}
-	return sc.trades(points, front, at, w), nil
+	var out []Trade
+	for k := range w {
+		if t, ok := sc.trade(points, front, at, k, w); ok {
+			out = append(out, t)
+		}
+	}
+	return out, nil
 }
 
 // prepare validates the arguments of Select and returns the finite part of the front and the weights, normalised to
@@ -176,17 +179,6 @@ func (sc scale) utility(p, w []float64) float64 {
 		}
 	}
 	return sum
-}
-
-// trades returns the trade in each objective in which the front contains a better point.
-func (sc scale) trades(points [][]float64, front []int, from int, w []float64) []Trade {
-	var out []Trade
-	for k := range w {
-		if t, ok := sc.trade(points, front, from, k, w); ok {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // trade returns the cheapest move to a point that is better in an objective: the smallest loss of utility in the

@@ -43,7 +43,7 @@ func TestExactFrontsHaveTheReferenceValues(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := ByName[c.problem]()
+			p := named(c.problem)
 			front, exact := p.KnownFront(c.gamma)
 			if !exact || len(front) != c.size {
 				t.Fatalf("%d points (exact %v), want %d exact ones: %v", len(front), exact, c.size, front)
@@ -75,7 +75,7 @@ func TestExactFrontsHaveTheReferenceUtilities(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			front, _ := ByName[c.problem]().KnownFront(c.gamma)
+			front, _ := named(c.problem).KnownFront(c.gamma)
 			if got := pareto.ExpectedUtility(front, pareto.Lattice(2, 49)); !(math.Abs(got-c.want) <= 5e-5) {
 				t.Errorf("expected utility %.6f, want %.4f", got, c.want)
 			}

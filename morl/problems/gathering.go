@@ -18,9 +18,6 @@ const deathProbability = 0.1
 // the cell again (at home it ends the episode). Objectives: −1 when killed, +1 for gold brought home, +1 for the gem.
 // The state is one-hot over (has gold, has gem) × cell: index (gold + 2·gem)·25 + row·5 + column. Limit 100;
 // reference (−1, −1, −1).
-//
-// KnownFront discounts the n-th reward by γ^(n−1), as an episode does. The front published with MO-Gymnasium uses
-// γ^n, one factor too many (its issue 104).
 func resourceGathering() Problem {
 	const size, cells = len(gatheringMap), len(gatheringMap) * len(gatheringMap)
 	t := &table{

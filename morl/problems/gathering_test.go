@@ -40,7 +40,7 @@ func TestGatheringFrontInClosedForm(t *testing.T) {
 				}
 			}
 		}
-		got, _ := resourceGathering().KnownFront(gamma)
+		got, _ := named("resource-gathering").KnownFront(gamma)
 		samePoints(t, got, sorted(want))
 	}
 }

@@ -76,10 +76,6 @@ var _ Problem = (*minecart)(nil)
 // per frame), Accelerate, Brake, Idle. Objectives: first ore, second ore, fuel (negative). The state is x, y, speed,
 // sine and cosine of the direction, and the two ores as shares of the capacity. The problem is deterministic. Limit
 // 1000; reference (−1, −1, −200).
-//
-// KnownFront is MO-Gymnasium's approximation, a reference and not a bound (exact is false): it lists plans without
-// executing them. When executed, 2 of the 20 plans at discount 0.98 earn the listed return; others miss their mine.
-// Learners nevertheless have exceeded its hypervolume (MO-Gymnasium issue 78).
 func minecartDeterministic() Problem { return &minecart{} }
 
 func (*minecart) Name() string         { return "minecart-deterministic" }

@@ -60,7 +60,7 @@ func TestMinecartFrontIsTheShippedApproximation(t *testing.T) {
 		"1, zero":    {1, 10, []float64{0, 0, -200}, 147.837},
 	}
 	for name, c := range cases {
-		front, exact := minecartDeterministic().KnownFront(c.gamma)
+		front, exact := named("minecart-deterministic").KnownFront(c.gamma)
 		if exact || len(front) != c.size {
 			t.Errorf("%s: %d points, exact %v; want %d approximate ones", name, len(front), exact, c.size)
 		}
@@ -76,7 +76,7 @@ func TestMinecartListedPlanCanBeEarned(t *testing.T) {
 	const a, b, m, i = accelerate, brake, mineOre, idle
 	plans := map[string]struct{ turn, ore int }{"last mine": {turnLeft, 1}, "first mine": {turnRight, 0}}
 	for name, c := range plans {
-		p, l := minecartDeterministic(), c.turn
+		p, l := named("minecart-deterministic"), c.turn
 		actions := []int{l, a, a, i, i, b, l, l, l, l, m, m, a, a, i, i}
 		next := 0
 		got := p.Return(func([]float32, []bool) int { next++; return actions[next-1] }, 0.98)

@@ -10,8 +10,7 @@
 // Example: the hypervolume of a perfect agent on deep-sea-treasure, and the return of a policy.
 //
 //	p := problems.DeepSeaTreasure(problems.Convex)
-//	front, _ := p.KnownFront(0.99)
-//	best := pareto.Hypervolume(front, p.Reference()) // 854.850
+//	best := pareto.Hypervolume(front, p.Reference()) // 854.850 for its front in testdata/fronts.json
 //	earned := p.Return(func(state []float32, _ []bool) int { return problems.Down }, 0.99) // [0.7 -1]
 package problems
 
@@ -36,10 +35,6 @@ type Problem interface {
 	Limit() int
 	// Reference returns the customary reference point for the hypervolume, one value per objective.
 	Reference() []float64
-	// KnownFront returns the expected discounted returns of the Pareto-optimal deterministic stationary policies at
-	// discount gamma in [0, 1], one row per point, sorted lexicographically, without duplicates. exact is false if
-	// the points are an approximation, which agents may exceed. It panics for another gamma.
-	KnownFront(gamma float64) (front [][]float64, exact bool)
 	// Return computes the exact expected discounted return of an episode under a deterministic policy that depends on
 	// the state only: Σ γ^t r_t over the at most Limit actions of the episode. It does not affect the current
 	// episode. With finitely many states it calls the policy at most once per state. It panics on an invalid action.

@@ -104,8 +104,8 @@ func checkState(r *rapid.T, p Problem, o morl.Observation, done bool) {
 
 func TestWrongCallsPanic(t *testing.T) {
 	wrong := map[string]func(p Problem){
-		"front at a discount above 1": func(p Problem) { p.KnownFront(1.01) },
-		"front at NaN":                func(p Problem) { p.KnownFront(math.NaN()) },
+		"front at a discount above 1": func(p Problem) { p.(solved).KnownFront(1.01) },
+		"front at NaN":                func(p Problem) { p.(solved).KnownFront(math.NaN()) },
 		"return at a negative one":    func(p Problem) { p.Return(func([]float32, []bool) int { return 0 }, -0.1) },
 		"return with a wrong action":  func(p Problem) { p.Return(func([]float32, []bool) int { return 6 }, 0.5) },
 		"step with a wrong action":    func(p Problem) { p.Reset(rand.New(rand.NewPCG(1, 1))); p.Step(-1) },

@@ -16,7 +16,7 @@ func TestTreasureFrontIsTheListedOne(t *testing.T) {
 	for kind, worth := range worths {
 		p := DeepSeaTreasure(kind)
 		for _, gamma := range []float64{1, 0.99, 0.98, 0.9} {
-			front, exact := p.KnownFront(gamma)
+			front, exact := p.(solved).KnownFront(gamma)
 			if !exact {
 				t.Fatalf("%s: not exact", p.Name())
 			}

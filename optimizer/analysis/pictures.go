@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/report/page"
 )
 
@@ -39,12 +40,7 @@ func (r *Report) timeBars() page.Picture {
 // plane plots time against cost of the comparable runs of a model and marks the best ones; nil for fewer than two
 // points.
 func (g *group) plane(id string) *page.Picture {
-	seen := 0
-	for _, m := range g.comparable {
-		if page.Known(m.seconds) && page.Known(m.usd) {
-			seen++
-		}
-	}
+	seen := stat.Count(g.comparable, func(m measured) bool { return page.Known(m.seconds) && page.Known(m.usd) })
 	if seen < 2 {
 		return nil
 	}

@@ -129,12 +129,7 @@ func (g *jobGroup) timeLine() (line option, withheld string) {
 	}
 	quantile := stat.Quantile(elapsed, timeQuantile)
 	seconds := roundTime(quantile * timeMargin)
-	longer := 0
-	for _, s := range elapsed {
-		if s > seconds {
-			longer++
-		}
-	}
+	longer := stat.Count(elapsed, func(s float64) bool { return s > seconds })
 	line = option{Option: "--time=" + slurmTime(seconds), Reason: fmt.Sprintf("%s of %s took at most %s, plus %s",
 		page.Share(timeQuantile), page.Plural(len(elapsed), "run"), page.Duration(quantile), page.Share(timeMargin-1))}
 	if longer > 0 {

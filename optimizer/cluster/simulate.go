@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule"
 )
 
@@ -237,13 +238,8 @@ func (w *virtualCluster) event() error {
 }
 
 // arrived returns the number of jobs that are part of the initial state.
-func (w *virtualCluster) arrived() (n int) {
-	for _, t := range w.order {
-		if w.State != nil && t.job.Counted > 0 {
-			n++
-		}
-	}
-	return n
+func (w *virtualCluster) arrived() int {
+	return stat.Count(w.order, func(t *virtualJob) bool { return w.State != nil && t.job.Counted > 0 })
 }
 
 // begin creates the scheduler and the jobs.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule/place"
 )
 
@@ -207,13 +208,7 @@ func (p *Profile) visit(ctx context.Context, at int) error {
 		return !r.Wide && !r.Disturbed || len(s.cycles)-had >= visitCycles || len(s.cycles) >= mostCycles || p.late()
 	})
 	if s.row != nil && p.Report != nil && len(s.cycles) > had {
-		done := 0
-		for _, at := range p.order {
-			if p.states[at].row != nil {
-				done++
-			}
-		}
-		p.Report(*s.row, done, p.target)
+		p.Report(*s.row, p.measured(), p.target)
 	}
 	if errors.Is(context.Cause(ctx), errBudget) {
 		return nil
@@ -244,14 +239,11 @@ func (p *Profile) Rows() []Row {
 }
 
 // Missing returns the number of selected patterns that were not measured.
-func (p *Profile) Missing() int {
-	measured := 0
-	for _, at := range p.order {
-		if p.states[at].row != nil {
-			measured++
-		}
-	}
-	return max(0, p.target-measured)
+func (p *Profile) Missing() int { return max(0, p.target-p.measured()) }
+
+// measured returns the number of selected patterns with a row.
+func (p *Profile) measured() int {
+	return stat.Count(p.order, func(at int) bool { return p.states[at].row != nil })
 }
 
 // Label names a pattern: "redis + 2 matrix".

@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"trainopt/internal/stat"
 	"trainopt/internal/wording"
 	"trainopt/resources"
 )
@@ -222,13 +223,8 @@ func (a *appSpec) problems() (out []string) {
 		out = append(out, "load: no command")
 	}
 	o := &a.Operations
-	ways := 0
-	for _, set := range []bool{o.Output.Regexp != nil, o.End.Regexp != nil, len(o.Counter) > 0, o.Log != ""} {
-		if set {
-			ways++
-		}
-	}
-	if ways != 1 {
+	given := []bool{o.Output.Regexp != nil, o.End.Regexp != nil, len(o.Counter) > 0, o.Log != ""}
+	if ways := stat.Count(given, func(set bool) bool { return set }); ways != 1 {
 		out = append(out, fmt.Sprintf("operations: %d of output, end, counter and log are set, want one", ways))
 	}
 	group := func(key string, p pattern, optional bool) {

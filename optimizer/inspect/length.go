@@ -383,15 +383,7 @@ func (c *Command) lengthAssumed() (lengthClue, bool) {
 
 // calls reports whether the script calls a function by its full name.
 func (c *Command) calls(full string) bool {
-	if c.source == nil {
-		return false
-	}
-	for i := range c.source.calls {
-		if c.source.calls[i].full == full {
-			return true
-		}
-	}
-	return false
+	return c.source != nil && slices.ContainsFunc(c.source.calls, func(k call) bool { return k.full == full })
 }
 
 // huggingFace reports whether the training uses the Trainer of transformers or TRL.

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"trainopt/internal/stat"
 )
 
 // Command is a parsed command line with the contents of its files: the script that it runs and its configuration
@@ -190,12 +191,7 @@ func (c *Command) optionOf(w word) (name, help string) {
 		return w.name, ""
 	}
 	if w.form == positional {
-		n := 0
-		for _, before := range c.words {
-			if before.at < w.at && before.form == positional {
-				n++
-			}
-		}
+		n := stat.Count(c.words, func(before word) bool { return before.at < w.at && before.form == positional })
 		for _, o := range c.source.options {
 			if len(o.flags) == 0 && o.how == byParser {
 				if n == 0 {

@@ -56,12 +56,9 @@ func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
 
 // fixedThreads reports whether the script sets its number of threads to a literal.
 func (s *script) fixedThreads() bool {
-	for i := range s.calls {
-		if c := &s.calls[i]; last(c.callee) == "set_num_threads" && len(c.args) == 1 && len(c.args[0].tokens) == 1 && c.args[0].tokens[0].kind == number {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.calls, func(c call) bool {
+		return last(c.callee) == "set_num_threads" && len(c.args) == 1 && len(c.args[0].tokens) == 1 && c.args[0].tokens[0].kind == number
+	})
 }
 
 var (

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"trainopt/monitor/trainlog"
@@ -41,12 +42,7 @@ func raise(to *float64, r *trainlog.Row, c trainlog.Column) {
 }
 
 func hasAny(r *trainlog.Row, columns []trainlog.Column) bool {
-	for _, c := range columns {
-		if _, ok := r.Value(c); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(columns, func(c trainlog.Column) bool { _, ok := r.Value(c); return ok })
 }
 
 // advances reports whether the source contains a position of the training.

@@ -78,13 +78,9 @@ func (c *comparison) loss(x spending) float64 {
 // chance returns the share of outcomes that meet both limits.
 func (c *comparison) chance(all []spending) float64 {
 	s := c.b.forecast.s
-	n := 0
-	for _, x := range all {
-		if excess(x.seconds, lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds())) == 0 && excess(x.usd, s.Spec.CostMaxUSD) == 0 {
-			n++
-		}
-	}
-	return float64(n) / float64(len(all))
+	return shareOf(all, func(x spending) bool {
+		return excess(x.seconds, lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds())) == 0 && excess(x.usd, s.Spec.CostMaxUSD) == 0
+	})
 }
 
 // tooSlow reports whether a run that may not become slower would.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -312,14 +313,8 @@ func asChance(ok bool) float64 {
 }
 
 // shareOf returns the share of the values that satisfy ok.
-func shareOf(v []float64, ok func(float64) bool) float64 {
-	n := 0
-	for _, x := range v {
-		if ok(x) {
-			n++
-		}
-	}
-	return float64(n) / float64(len(v))
+func shareOf[T any](v []T, ok func(T) bool) float64 {
+	return float64(stat.Count(v, ok)) / float64(len(v))
 }
 
 // excess returns the relative excess of value over limit; 0 without a limit or when it is met.

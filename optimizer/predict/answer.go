@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/report/page"
@@ -285,12 +286,7 @@ func (a *Answer) remark() {
 	} else if slices.ContainsFunc(a.Options, func(o option) bool { return o.Market == Spot }) {
 		note("spot capacity is expected to cost more than on demand: %s", a.spotWords())
 	}
-	var lacking int
-	for _, o := range a.Options {
-		if o.Fit == doesNotFit {
-			lacking++
-		}
-	}
+	lacking := stat.Count(a.Options, func(o option) bool { return o.Fit == doesNotFit })
 	if lacking > 0 {
 		note("%d of %d options do not fit and are left out", lacking, len(a.Options))
 	}

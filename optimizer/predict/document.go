@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/report/page"
 	"trainopt/sla"
@@ -184,12 +185,7 @@ func (a *Answer) front() []int {
 }
 
 func (a *Answer) frontIntro() string {
-	weighed := 0
-	for i := range a.Options {
-		if a.Options[i].among(a.Question.market()) {
-			weighed++
-		}
-	}
+	weighed := stat.Count(a.Options, func(o option) bool { return o.among(a.Question.market()) })
 	text := fmt.Sprintf("%s weighed; these are best in time, cost or resources", page.Plural(weighed, "option"))
 	if a.Question.limits().any() && a.Feasible {
 		text += " of those that keep the limits"

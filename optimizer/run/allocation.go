@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -234,15 +235,7 @@ func (r *run) changeHost(ctx context.Context) error {
 }
 
 func sameGPUs(a, b []resources.GPU) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].UUID != b[i].UUID {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y resources.GPU) bool { return x.UUID == y.UUID })
 }
 
 // Lease is the part of a run that a scheduler of several jobs decides: its devices and CPUs, and for how long. With a

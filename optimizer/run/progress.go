@@ -116,13 +116,8 @@ func (u *usage) sample(s *monitor.Sample, disturbed bool) {
 	}
 	u.Samples++
 	u.CPUs += (cpus - u.CPUs) / float64(u.Samples)
-	working := 0.0
-	for _, g := range s.GPUs {
-		if g.UtilPercent > 0 {
-			working++
-		}
-	}
-	u.GPUs = max(u.GPUs, working)
+	working := stat.Count(s.GPUs, func(g monitor.GPUSample) bool { return g.UtilPercent > 0 })
+	u.GPUs = max(u.GPUs, float64(working))
 }
 
 // step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has
@@ -318,19 +313,13 @@ func (p *Progress) Current() *Segment {
 
 // launches returns the number of launches of the run so far.
 func (p *Progress) launches() int {
-	n := 0
-	for _, s := range p.Segments {
-		if s.Launch {
-			n++
-		}
-	}
-	return n
+	return stat.Count(p.Segments, func(s *Segment) bool { return s.Launch })
 }
 
 // launchedAt returns the elapsed time at which the current process was started.
 func (p *Progress) launchedAt() time.Duration {
-	for i := len(p.Segments) - 1; i >= 0; i-- {
-		if s := p.Segments[i]; s.Launch {
+	for _, s := range slices.Backward(p.Segments) {
+		if s.Launch {
 			return s.LaunchedAt
 		}
 	}

@@ -16,14 +16,14 @@ import (
 
 // commands is the registry of the commands of a decision process, by event type.
 var commands = map[string]func(*host, *event) error{
-	typeExecuteJob:      (*host).execute,
-	typeRejectJob:       (*host).reject,
-	typeKillJob:         (*host).kill,
-	typeCallMeLater:     (*host).callLater,
-	typeSetState:        (*host).setState,
-	typeSetJobMetadata:  (*host).attach,
-	typeChangeJobState:  (*host).changeState,
-	typeQuery:           (*host).answer,
+	typeExecuteJob:      with((*host).execute),
+	typeRejectJob:       with((*host).reject),
+	typeKillJob:         with((*host).kill),
+	typeCallMeLater:     with((*host).callLater),
+	typeSetState:        with((*host).setState),
+	typeSetJobMetadata:  with((*host).attach),
+	typeChangeJobState:  with((*host).changeState),
+	typeQuery:           with((*host).answer),
 	typeNotify:          (*host).notified,
 	typeAnswer:          func(*host, *event) error { return nil }, // no query was sent
 	typeRegisterJob:     func(*host, *event) error { return errDynamic },
@@ -45,6 +45,17 @@ func (h *host) command(e *event) error {
 	return do(h, e)
 }
 
+// with adapts a command to the event from whose data it takes its arguments.
+func with[D any](do func(*host, *D) error) func(*host, *event) error {
+	return func(h *host, e *event) error {
+		var d D
+		if err := e.decode(&d); err != nil {
+			return err
+		}
+		return do(h, &d)
+	}
+}
+
 // job returns the index of the job with the given ID, with or without the name of the workload.
 func (h *host) job(id string) (int32, error) {
 	if j, ok := h.index[id]; ok {
@@ -58,11 +69,7 @@ func (h *host) job(id string) (int32, error) {
 
 // execute starts a job on the given resources. While the peer sets no states, the job is also placed on machine,
 // without its memory, so that pace can set them.
-func (h *host) execute(e *event) error {
-	var d executeData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) execute(d *executeData) error {
 	j, err := h.job(d.ID)
 	if err != nil {
 		return err
@@ -110,11 +117,7 @@ func (t *fixedChooser) Next(*queue.Machine, *order.Job, int) (int32, int) {
 	return c, 1
 }
 
-func (h *host) reject(e *event) error {
-	var d jobIDData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) reject(d *jobIDData) error {
 	j, err := h.job(d.ID)
 	if err != nil {
 		return err
@@ -128,11 +131,7 @@ func (h *host) reject(e *event) error {
 
 // kill stops jobs and queues one acknowledgement with their progress. Jobs that have ended already are acknowledged
 // too; waiting and rejected ones are an error.
-func (h *host) kill(e *event) error {
-	var d killedData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) kill(d *killedData) error {
 	ack := killedData{IDs: d.IDs, Progress: map[string]progress{}}
 	for _, id := range d.IDs {
 		j, err := h.job(id)
@@ -161,11 +160,7 @@ func (h *host) stepAgain() error {
 }
 
 // callLater schedules a REQUESTED_CALL; times in the past are an error.
-func (h *host) callLater(e *event) error {
-	var d callData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) callLater(d *callData) error {
 	if d.At == nil {
 		return errors.New("want a timestamp in its data")
 	}
@@ -179,11 +174,7 @@ func (h *host) callLater(e *event) error {
 }
 
 // setState sets the states of resources; the acknowledgement repeats the set and the state in a normalised form.
-func (h *host) setState(e *event) error {
-	var d stateData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) setState(d *stateData) error {
 	of, err := hdeeprm.ParseIntervals(string(d.Resources))
 	if err != nil {
 		return err
@@ -196,7 +187,7 @@ func (h *host) setState(e *event) error {
 		return err
 	}
 	d.Resources, d.State = looseString(hdeeprm.FormatIntervals(of)), looseString(strconv.FormatUint(state, 10))
-	h.changes = append(h.changes, d)
+	h.changes = append(h.changes, *d)
 	if len(of) == 0 { // the simulation produces no event, but an acknowledgement is due
 		return h.stepAgain()
 	}
@@ -205,11 +196,7 @@ func (h *host) setState(e *event) error {
 }
 
 // attach passes the metadata of a job to the Metadata callback.
-func (h *host) attach(e *event) error {
-	var d jobIDData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) attach(d *jobIDData) error {
 	j, err := h.job(d.ID)
 	if err == nil && h.options.Metadata != nil {
 		h.options.Metadata(&h.jobs[j], string(d.Metadata))
@@ -218,11 +205,7 @@ func (h *host) attach(e *event) error {
 }
 
 // changeState supports the transitions that other commands also perform: rejection and kill.
-func (h *host) changeState(e *event) error {
-	var d jobIDData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) changeState(d *jobIDData) error {
 	j, err := h.job(d.ID)
 	if err != nil {
 		return err
@@ -231,7 +214,7 @@ func (h *host) changeState(e *event) error {
 	case d.State == stateNames[was]:
 		return nil
 	case d.State == stateNames[queue.Rejected] && was == queue.Waiting:
-		return h.reject(e)
+		return h.reject(d)
 	case d.State == stateKilled && was == queue.Running:
 		h.killed[j], h.soon = true, true
 		return h.simulation.Kill(j)
@@ -241,11 +224,7 @@ func (h *host) changeState(e *event) error {
 }
 
 // answer responds to a QUERY; only consumed_energy is supported.
-func (h *host) answer(e *event) error {
-	var d queryData
-	if err := e.decode(&d); err != nil {
-		return err
-	}
+func (h *host) answer(d *queryData) error {
 	answers := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(d.Requests)) {
 		if name != "consumed_energy" {

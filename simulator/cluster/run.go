@@ -21,6 +21,7 @@ import (
 	"math"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/workload"
@@ -162,13 +163,7 @@ func expectedJobs(c Config) int {
 		}
 		return c.Total
 	}
-	n := 0
-	for i := range c.Jobs {
-		if c.Window.has(c.Jobs[i].ID) {
-			n++
-		}
-	}
-	return n
+	return stat.Count(c.Jobs, func(j workload.Job) bool { return c.Window.has(j.ID) })
 }
 
 // stepsBetweenChecks is the number of steps between checks of ctx and calls of Progress.

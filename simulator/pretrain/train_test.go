@@ -294,10 +294,10 @@ func TestJobs(t *testing.T) {
 // TestChosenPoints: linear preferences can reach all points of the convex front but only the ends of the concave one.
 func TestChosenPoints(t *testing.T) {
 	for _, c := range []struct {
-		shape problems.Kind
-		want  int
-	}{{problems.Convex, 10}, {problems.Concave, 2}} {
-		front, _ := problems.DeepSeaTreasure(c.shape).KnownFront(0.99)
+		problem string
+		want    int
+	}{{"deep-sea-treasure", 10}, {"deep-sea-treasure-concave", 2}} {
+		front := knownFront(t, c.problem, 0.99)
 		if got := linearOptima(front, denseWeights(2)); len(got) != c.want {
 			t.Errorf("%d points of %d are chosen, want %d", len(got), len(front), c.want)
 		}

@@ -259,11 +259,7 @@ func (a *auditor) compare() {
 		a.Jobs = append(a.Jobs, row)
 	}
 	a.Compared, a.MedianError = len(a.same), page.Exact(stat.Median(errs))
-	for _, j := range a.all {
-		if j.Deadline > 0 {
-			a.Deadlines++
-		}
-	}
+	a.Deadlines = stat.Count(a.all, func(j *Job) bool { return j.Deadline > 0 })
 	a.Live = a.summary(live)
 	if len(a.worlds) == 0 || a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
 		nan := page.Exact(math.NaN())
@@ -399,12 +395,7 @@ func (p *pairs) add(predicted, seen float64) {
 }
 
 func (p *pairs) calibration() calibration {
-	within := 0
-	for _, e := range p.errors {
-		if e <= 0.1 {
-			within++
-		}
-	}
+	within := stat.Count(p.errors, func(e float64) bool { return e <= 0.1 })
 	return calibration{N: len(p.ratios), MedianRatio: page.Exact(stat.Median(p.ratios)), MedianError: page.Exact(stat.Median(p.errors)), Within10: page.Exact(float64(within) / float64(len(p.errors)))}
 }
 

@@ -7,7 +7,7 @@ package place
 // patterns are measured, the table is preferable: a method that optimises against a forest exploits the forest's
 // errors.
 //
-//	f, report, err := samples.TrainForest(place.ForestOptions{})
+//	f, err := samples.TrainForest(place.ForestOptions{})
 //	table, err := f.Table(8) // every pattern of up to 8 containers, to place against
 
 import (
@@ -27,16 +27,6 @@ type ForestOptions struct {
 	Leaf    int     // minimum number of rows in a leaf, counted with repetition; 0 means 1
 	HoldOut float64 // share of the rows held out for testing; 0 means 0.1, negative means none
 	Seed    uint64  // equal seeds produce equal forests, on any number of processors
-}
-
-// forestReport is the quality of a forest on the held-out rows.
-type forestReport struct {
-	Trained, HeldOut int
-	// R2 is the coefficient of determination, R², on the held-out rows: 1 for exact predictions, 0 for predictions no
-	// better than the mean. It is the mean over apps of 1 − squared error / variance, where an absent app counts as 0
-	// (which equals scikit-learn's score); NaN if no rows were held out. A pattern measured twice may be in both
-	// sets, as in Metis.
-	R2 float64
 }
 
 // Forest holds a regression forest per app. It is immutable and safe for concurrent use.
@@ -72,13 +62,19 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func (s *Samples) TrainForest(o ForestOptions) (*Forest, forestReport, error) {
-	o, err := o.withDefaults()
+func (s *Samples) TrainForest(o ForestOptions) (*Forest, error) {
+	f, _, err := s.trainForest(o)
+	return f, err
+}
+
+// trainForest is TrainForest, and returns the held-out rows.
+func (s *Samples) trainForest(o ForestOptions) (f *Forest, heldOut []int, err error) {
+	o, err = o.withDefaults()
 	if err == nil {
 		err = check(s)
 	}
 	if err != nil {
-		return nil, forestReport{}, err
+		return nil, nil, err
 	}
 	n, apps := len(s.Counts), len(s.Apps)
 	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(n)
@@ -87,10 +83,10 @@ func (s *Samples) TrainForest(o ForestOptions) (*Forest, forestReport, error) {
 		held = int(math.Ceil(o.HoldOut * float64(n)))
 	}
 	if held == n {
-		return nil, forestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
+		return nil, nil, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
 	}
 	train := newRows(s, order[held:])
-	f := &Forest{apps: s.Apps, trees: make([][]tree, apps)}
+	f = &Forest{apps: s.Apps, trees: make([][]tree, apps)}
 	for a := range f.trees {
 		f.trees[a] = make([]tree, o.Trees)
 	}
@@ -101,7 +97,7 @@ func (s *Samples) TrainForest(o ForestOptions) (*Forest, forestReport, error) {
 			f.trees[a][k] = g.grow(a, rand.New(rand.NewPCG(o.Seed, uint64(i)+1)))
 		}
 	})
-	return f, forestReport{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
+	return f, order[:held], nil
 }
 
 // check returns an error for invalid samples.
@@ -176,38 +172,6 @@ func (f *Forest) Table(capacity int) (*Table, error) {
 		p := blank.Index(counts)
 		copy(out, rps[p*apps:(p+1)*apps])
 	})
-}
-
-// score returns the R² of Report: per app 1 − squared error / variance, averaged over apps. An app of zero variance
-// counts as 1 if predicted exactly, otherwise as 0.
-func (f *Forest) score(s *Samples, rows []int) float64 {
-	if len(rows) == 0 {
-		return math.NaN()
-	}
-	apps := len(f.apps)
-	mean, left, total := make([]float64, apps), make([]float64, apps), make([]float64, apps)
-	for _, i := range rows {
-		for a, y := range s.RPS[i] {
-			mean[a] += known(y) / float64(len(rows))
-		}
-	}
-	out := make([]float64, apps)
-	for _, i := range rows {
-		f.Predict(s.Counts[i], out)
-		for a, y := range s.RPS[i] {
-			left[a] += (known(y) - out[a]) * (known(y) - out[a])
-			total[a] += (known(y) - mean[a]) * (known(y) - mean[a])
-		}
-	}
-	sum := 0.0
-	for a := range left {
-		if total[a] > 0 {
-			sum += 1 - left[a]/total[a]
-		} else if left[a] == 0 {
-			sum++
-		}
-	}
-	return sum / float64(apps)
 }
 
 // spread executes n tasks on all processors; worker is called once per goroutine and returns the function that

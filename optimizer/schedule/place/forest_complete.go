@@ -32,7 +32,7 @@ func (s *Samples) CompleteTable(capacity int, o ForestOptions) (t *Table, estima
 		ratios.RPS = append(ratios.RPS, row)
 	}
 	o.HoldOut = -1
-	f, _, err := ratios.TrainForest(o)
+	f, err := ratios.TrainForest(o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -69,7 +69,7 @@ func TestCompleteExtrapolatesFromPairs(t *testing.T) {
 func TestCompleteBeatsForest(t *testing.T) {
 	truth := MetisTable()
 	s := sampled(truth, 322, 3)
-	f, _, err := s.TrainForest(ForestOptions{HoldOut: -1, Trees: 30})
+	f, err := s.TrainForest(ForestOptions{HoldOut: -1, Trees: 30})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.T
 		}
 		s.Counts, s.RPS = append(s.Counts, slices.Clone(t.Counts(i))), append(s.RPS, rps)
 	}
-	f, _, err := s.TrainForest(place.ForestOptions{})
+	f, err := s.TrainForest(place.ForestOptions{})
 	if err != nil {
 		return nil, err
 	}

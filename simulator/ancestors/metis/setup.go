@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule/place"
 )
 
@@ -28,12 +29,7 @@ func (s *Setup) Complete(samples *place.Samples, capacity int, name string) (*pl
 		return nil, err
 	}
 	s.Estimated = estimated
-	n := 0
-	for _, e := range estimated {
-		if e {
-			n++
-		}
-	}
+	n := stat.Count(estimated, func(e bool) bool { return e })
 	s.Notes = append(s.Notes, fmt.Sprintf("%s contains %d of %d patterns; the others are estimates, by a model of slowdown and a forest fitted to it", name, t.Patterns()-1-n, t.Patterns()-1))
 	return t, nil
 }

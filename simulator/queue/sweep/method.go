@@ -171,10 +171,8 @@ func (m *Method) settlePlatform(k Kind) error {
 	if !slices.Contains(queue.Placements(), m.Placement) {
 		return fmt.Errorf("placement %q: unknown, want one of %s", m.Placement, strings.Join(queue.Placements(), ", "))
 	}
-	if _, _, err := ParseObjective(m.Objective); err != nil {
-		return err
-	}
-	return nil
+	_, _, err := ParseObjective(m.Objective)
+	return err
 }
 
 // aims maps the names of objectives, HDeepRM's and a short one, to those of agents and of placements.

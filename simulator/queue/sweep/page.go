@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 )
@@ -51,13 +52,8 @@ func learned(r *RunView) *page.Table {
 		return nil
 	}
 	share := func(run int, action int) string {
-		n := 0
 		all := r.Learned[run].Actions
-		for _, a := range all {
-			if a == action {
-				n++
-			}
-		}
+		n := stat.Count(all, func(a int) bool { return a == action })
 		return fmt.Sprintf("%d of %d", n, len(all))
 	}
 	var lines [][]string

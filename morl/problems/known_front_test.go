@@ -1,13 +1,51 @@
 package problems
 
 import (
+	"encoding/json"
+	"os"
 	"slices"
+	"testing"
 )
+
+// solved is a problem with a known front.
+type solved interface {
+	Problem
+	// KnownFront returns the expected discounted returns of the Pareto-optimal deterministic stationary policies at
+	// discount gamma in [0, 1], one row per point, sorted lexicographically, without duplicates. exact is false if
+	// the points are an approximation, which agents may exceed. It panics for another gamma.
+	KnownFront(gamma float64) (front [][]float64, exact bool)
+}
+
+// named returns a problem of ByName.
+func named(name string) solved { return ByName[name]().(solved) }
+
+// TestRecordedFronts checks the fronts that the tests of other packages read.
+func TestRecordedFronts(t *testing.T) {
+	data, err := os.ReadFile("testdata/fronts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded []struct {
+		Problem string
+		Gamma   float64
+		Front   [][]float64
+	}
+	if err := json.Unmarshal(data, &recorded); err != nil || len(recorded) == 0 {
+		t.Fatalf("%d fronts, %v", len(recorded), err)
+	}
+	for _, r := range recorded {
+		if front, exact := named(r.Problem).KnownFront(r.Gamma); !exact || !slices.EqualFunc(front, r.Front, slices.Equal[[]float64]) {
+			t.Errorf("%s at %v: %v (exact: %t), recorded %v", r.Problem, r.Gamma, front, exact, r.Front)
+		}
+	}
+}
 
 // tie is the difference below which two returns are considered equal up to rounding.
 const tie = 1e-12
 
-// KnownFront returns the exact front of deterministic policies that depend on the state only.
+// KnownFront returns the exact front of deterministic policies that depend on the state only. It discounts the n-th reward
+// by γ^(n−1), as an episode does; the front of resource-gathering published with MO-Gymnasium uses γ^n, one factor too
+// many (its issue 104).
 func (t *table) KnownFront(gamma float64) (front [][]float64, exact bool) {
 	for _, w := range t.knownWays(gamma) {
 		front = append(front, w.earns)
