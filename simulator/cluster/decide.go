@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"trainopt/optimizer/schedule"
@@ -39,7 +41,7 @@ func (s *simulation) decide() (schedule.Allocation, error) {
 	s.updateSnapshot()
 	var a schedule.Allocation
 	about := -1
-	err := s.call(func() (err error) { a, err = s.policy.Decide(&s.snapshot); return err })
+	err := s.call(s.active[len(s.active)-1].ID, func() (err error) { a, err = s.policy.Decide(&s.snapshot); return err })
 	if err == nil {
 		about, err = a.Check(&s.snapshot, s.traits)
 	}
@@ -94,33 +96,34 @@ func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
 	return p.a[device], p.b[device]
 }
 
-// call runs a call of the policy in a separate goroutine, so that a policy that does not return cannot block the run. In
-// that case the goroutine is leaked with the snapshot, and the results of the call must not be read.
-func (s *simulation) call(policy func() error) error {
-	if s.Clock != nil {
-		began := s.Clock()
-		defer func() { s.deciding += s.Clock() - began }()
+// call runs a call of the policy. If it does not return within PolicyLimit, or before an interrupt, it ends the run with the
+// error about a job: Run returns, and this goroutine ends when the call returns, without reading its results. A call in
+// a goroutine of its own would cost more than most decisions.
+func (s *simulation) call(about int, policy func() error) (err error) {
+	if err := s.ctx.Err(); err != nil {
+		return err
 	}
-	// Buffered, so that an abandoned goroutine can terminate.
-	done := make(chan error, 1)
-	go func() {
-		var err error
+	began, over := s.clock(), atomic.Bool{} // over: the call has returned, or the run has ended
+	abandon := func(why error) {
+		if over.CompareAndSwap(false, true) {
+			s.done <- s.policyError(why, about)
+		}
+	}
+	limit := time.AfterFunc(s.PolicyLimit, func() { abandon(fmt.Errorf("%w: it may take %v", errPolicyTime, s.PolicyLimit)) })
+	stay := context.AfterFunc(s.ctx, func() { abandon(s.ctx.Err()) })
+	func() {
 		defer func() {
 			if r := recover(); r != nil {
 				err = fmt.Errorf("it panicked: %v", r)
 			}
-			done <- err
 		}()
 		err = policy()
 	}()
-	limit := time.NewTimer(s.PolicyLimit)
-	defer limit.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-limit.C:
-		return fmt.Errorf("%w: it may take %v", errPolicyTime, s.PolicyLimit)
-	case <-s.ctx.Done():
-		return s.ctx.Err()
+	limit.Stop()
+	stay()
+	if !over.CompareAndSwap(false, true) {
+		runtime.Goexit()
 	}
+	s.deciding += s.clock() - began
+	return err
 }

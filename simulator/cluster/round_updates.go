@@ -49,7 +49,7 @@ func (u *updatingDriver) Update(now float64, arrived, ended []*schedule.ActiveJo
 	}
 	var moves []schedule.Place
 	var ok bool
-	err := u.call(func() error { moves, ok = u.policy.Update(c); return nil })
+	err := u.call(u.latest, func() error { moves, ok = u.policy.Update(c); return nil })
 	if err != nil {
 		return nil, false, u.policyError(err, u.latest)
 	}

@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"time"
 
 	"trainopt/internal/stat"
@@ -38,13 +39,36 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simulate rounds: %w", err)
 	}
-	if err = s.run(newMechanism(s)); err != nil {
+	go s.runApart()
+	err = <-s.done
+	if crash, ok := err.(*crash); ok {
+		panic(crash)
+	}
+	if err != nil {
 		err = fmt.Errorf("simulate rounds: %w", err)
 	}
 	if s.settleAll != nil {
 		s.settleAll()
 	}
 	return s.result(err), err
+}
+
+// crash is a panic of a run, with its stack.
+type crash struct {
+	reason any
+	stack  []byte
+}
+
+func (c *crash) Error() string { return fmt.Sprintf("%v\n%s", c.reason, c.stack) }
+
+// runApart runs the simulation in a goroutine of its own, because a call of the policy may never return.
+func (s *simulation) runApart() {
+	defer func() {
+		if r := recover(); r != nil {
+			s.done <- &crash{r, debug.Stack()}
+		}
+	}()
+	s.done <- s.run(newMechanism(s))
 }
 
 // mechanism turns shares into work. It owns the events and entries; the simulation owns jobs, time and accounting.
@@ -98,6 +122,7 @@ type simulation struct {
 	warnings  warnings
 
 	began, deciding time.Duration
+	done            chan error // the end of the run; buffered, so that no sender waits
 }
 
 // pauses counts how often jobs continued after a pause or on other devices, and the time lost.
@@ -132,7 +157,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	}
 	s := &simulation{
 		Config: c, ctx: ctx, policy: policy, options: options, traits: policy.Traits(), source: src,
-		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c),
+		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c), done: make(chan error, 1),
 	}
 	if s.traits.Name == "" {
 		s.traits.Name = c.Policy
@@ -149,10 +174,16 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 		s.snapshot.Pair = s.pairRate
 	}
 	s.backlog.init(s)
-	if c.Clock != nil {
-		s.began = c.Clock()
-	}
+	s.began = s.clock()
 	return s, nil
+}
+
+// clock returns the real time; 0 without Config.Clock.
+func (s *simulation) clock() time.Duration {
+	if s.Clock == nil {
+		return 0
+	}
+	return s.Clock()
 }
 
 // expectedJobs returns the number of jobs in the window.

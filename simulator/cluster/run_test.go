@@ -308,6 +308,34 @@ func TestFaultyPoliciesEndTheRun(t *testing.T) {
 	}
 }
 
+// TestEndOfRun: a run ends when it is interrupted, although the policy does not return, and a panic outside of the policy
+// reaches the caller.
+func TestEndOfRun(t *testing.T) {
+	forever := make(chan bool)
+	defer close(forever)
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	c := static(8, "test")
+	c.Custom = decision(func(*schedule.Snapshot) (schedule.Allocation, error) {
+		interrupt(errors.New("enough"))
+		<-forever
+		return schedule.Allocation{}, nil
+	})
+	got, err := cluster.Run(ctx, c)
+	if !contains(err, "interrupted at 0 s of simulated time: enough") || got == nil || got.Allocations != 1 {
+		t.Errorf("%v and %+v, want an interruption at the first decision", err, got)
+	}
+
+	defer func() {
+		if r, ok := recover().(error); !ok || !contains(r, "no terminal") || !contains(r, "run_test.go") {
+			t.Errorf("panic %v, want that of Progress with its place", r)
+		}
+	}()
+	c = static(8, "fifo")
+	c.Progress = func(cluster.Progress) { panic("no terminal") }
+	_, _ = cluster.Run(context.Background(), c)
+	t.Error("returned after a panic")
+}
+
 // idle is a policy that never assigns shares and does not permit surplus time.
 type idle struct{ decision }
 

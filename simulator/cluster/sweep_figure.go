@@ -44,10 +44,10 @@ type figureLine struct {
 	Hours                 []float64 // at first, first + step, first + 2·step, …
 }
 
-// runtime is the name of figure 12, which is not a sweep; see Decisions.
-const runtime = "runtime"
+// solverRuntime is the name of figure 12, which is not a sweep; see Decisions.
+const solverRuntime = "runtime"
 
-// runtimeAlso is the alternative name of Runtime.
+// runtimeAlso is the alternative name of solverRuntime.
 const runtimeAlso = "12"
 
 // unavailable contains the figures that cannot be run, with the reason.
@@ -67,7 +67,7 @@ func Figures() string {
 	for _, f := range published() {
 		line(f.Name, f.Also, f.About)
 	}
-	line(runtime, runtimeAlso, "time that decisions take, by the number of jobs")
+	line(solverRuntime, runtimeAlso, "time that decisions take, by the number of jobs")
 	return b.String()
 }
 
@@ -75,7 +75,7 @@ func Figures() string {
 func FindFigure(name string) (*Figure, error) {
 	name = strings.TrimPrefix(strings.ToLower(name), "figure")
 	name = strings.TrimPrefix(strings.TrimSpace(name), "fig")
-	if name == runtime || name == runtimeAlso {
+	if name == solverRuntime || name == runtimeAlso {
 		return nil, nil
 	}
 	names := []string{}
@@ -88,7 +88,7 @@ func FindFigure(name string) (*Figure, error) {
 	if why, ok := unavailable[name]; ok {
 		return nil, fmt.Errorf("figure %s: %s", name, why)
 	}
-	return nil, fmt.Errorf("figure %q: unknown, want one of %s", name, strings.Join(append(names, runtime), ", "))
+	return nil, fmt.Errorf("figure %q: unknown, want one of %s", name, strings.Join(append(names, solverRuntime), ", "))
 }
 
 // FigureOptions determine how a figure is run. Seeds are required; the zero value of all other fields reproduces the

@@ -43,7 +43,7 @@ func linesOf(figure string) (lines []figureLine) {
 }
 
 // runtimes returns the lines of figure 12.
-var runtimes = sync.OnceValue(func() []figureLine { return linesOf(runtime) })
+var runtimes = sync.OnceValue(func() []figureLine { return linesOf(solverRuntime) })
 
 // published returns the figures. A new one is an entry here, and its lines in published.csv.
 var published = sync.OnceValue(func() []Figure {
