@@ -34,11 +34,12 @@ const (
 
 // threadTrials is the state of the thread trials of a run.
 type threadTrials struct {
-	tried map[int]int   // trials by thread count
-	of    int           // threads at the start of the job
-	why   string        // reason of the requested change
-	back  bool          // a change was reverted: no more changes
-	takes time.Duration // of the running trial
+	tried   map[int]int   // trials by thread count
+	of      int           // threads at the start of the job
+	why     string        // reason of the requested change
+	back    bool          // a change was reverted: no more changes
+	takes   time.Duration // of the running trial
+	predict bool          // the threads were changed since the prediction of the plan
 }
 
 // tryThreads starts a trial if one may be worthwhile and its cost is bounded.
@@ -143,22 +144,21 @@ func (r *run) threadsSet(a observe.Answer) {
 	r.beginSegment(r.elapsed(), to, "run", false)
 	r.act(to, r.threads.why, "live")
 	r.Current = to
-	if p := r.rec.Plan; p != nil { // see predictAgain
-		p.Prediction = nil
-	}
+	r.threads.predict = r.rec.Plan != nil
 }
 
 // predictAgain renews the prediction of the run after a change of threads, which the earlier one did not contain, once the
-// pace is measured.
+// pace is measured. Until then, the run has the earlier one.
 func (r *run) predictAgain() {
 	p, seg := r.rec.Plan, r.Progress.Current()
-	if r.threads.why == "" || p == nil || p.Prediction != nil || seg.Launch || !seg.settled() || !r.mayPlan() {
+	if !r.threads.predict || p == nil || seg.Launch || !seg.settled() || !r.mayPlan() {
 		return
 	}
 	r.runPlanning(r.refit)
 	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {
 		seconds, costs := r.projectFrom(rest)
 		p.Prediction = &journal.Prediction{AtS: journal.Number(r.elapsed().Seconds()), Seconds: *seconds, CostUSD: *costs}
+		r.threads.predict = false
 	}
 }
 

@@ -36,14 +36,22 @@ func TestTrialTime(t *testing.T) {
 }
 
 // TestThreadChangeRenewsThePrediction: a change of threads after the plan makes the training faster than planned; the
-// outcome is compared with a prediction for the new count.
+// outcome is compared with a prediction for the new count, or with the plan's if the run ends before there is another.
 func TestThreadChangeRenewsThePrediction(t *testing.T) {
+	for name, after := range map[string]int{"renewed": 2000, "at the end": 10} {
+		t.Run(name, func(t *testing.T) { changeThreads(t, after) })
+	}
+}
+
+// changeThreads runs a training that ends at most a number of steps after a change of its threads.
+func changeThreads(t *testing.T, after int) {
 	t.Parallel()
 	var s *stage
 	changedAt := 0.0
 	s = observedStage(t, func(a *actor) launch.Exit {
 		a.begins(map[string]any{"can_set_threads": true})
-		const steps, each = 2000, 10
+		const each = 10
+		steps := 2000
 		threads, pace, answered := 4, 0.2, 0.0
 		for a.epoch*each < steps {
 			if q := a.request(); q != nil && q["id"].(float64) > answered && len(s.said(Info, "plan: ")) > 0 {
@@ -60,6 +68,7 @@ func TestThreadChangeRenewsThePrediction(t *testing.T) {
 					answer["before"], answer["threads"] = threads, n
 					threads, pace = n, 0.04
 					changedAt = (a.stage.clock.Monotonic() - a.from).Seconds()
+					steps = min(steps, a.epoch*each+after)
 				}
 				a.report(answer)
 			}
@@ -75,7 +84,7 @@ func TestThreadChangeRenewsThePrediction(t *testing.T) {
 		t.Fatalf("actions %+v, plan %+v: %v", rec.Actions, rec.Plan, s.events)
 	}
 	took := float64(rec.Outcome.Seconds)
-	if p := rec.Plan.Prediction; p == nil || float64(p.AtS) < changedAt || !inside(took, p.Seconds) || !inside(float64(rec.Outcome.CostUSD), p.CostUSD) {
+	if p := rec.Plan.Prediction; p == nil || (float64(p.AtS) > changedAt) != (after > 100) || after > 100 && (!inside(took, p.Seconds) || !inside(float64(rec.Outcome.CostUSD), p.CostUSD)) {
 		t.Errorf("predicted %+v; the threads changed after %.1f s, the run took %.1f s and cost %v", p, changedAt, took, rec.Outcome.CostUSD)
 	}
 }
