@@ -166,7 +166,7 @@ func (p *progressParser) counts(i int, t *token) bool {
 		return true
 	}
 	before := &p.toks[i-1]
-	if before.percent && i > 1 && wordRole(p.toks[i-2].word, "") == roleAccuracy || !t.bar && otherCounts[before.word] { // "Acc: 90.0% (450/500)"
+	if t.isShare(before) && i > 1 && wordRole(p.toks[i-2].word, "") == roleAccuracy || !t.bar && (otherCounts[before.word] || p.labels(i)) {
 		return false
 	}
 	switch role := wordRole(before.word, ""); role {
@@ -177,6 +177,23 @@ func (p *progressParser) counts(i int, t *token) bool {
 	}
 	return false
 }
+
+// isShare reports whether a count is the fraction that the number before it states: "90.0% (450/500)", "0.9 [450/500]".
+func (t *token) isShare(before *token) bool {
+	share := t.number / t.of
+	return math.Abs(share-before.number) < 0.01 || math.Abs(share-before.number/100) < 0.01
+}
+
+// labels reports whether the count at an index, with the word before it, names what the epoch after it belongs to: "Fold [1/5]
+// Epoch [3/10]".
+func (p *progressParser) labels(i int) bool {
+	word := p.toks[i-1].word
+	training, _ := barLabel(word)
+	return (larger[word] || word != "" && !training && wordRole(word, "") == roleNone) && slices.ContainsFunc(p.toks[i:], func(t token) bool { return t.word == "epoch" })
+}
+
+// larger are the units that consist of epochs.
+var larger = map[string]bool{"round": true, "episode": true, "generation": true}
 
 // otherCounts are words before a count that is none of steps: "patience [2/5]".
 var otherCounts = map[string]bool{"patience": true, "counter": true, "correct": true, "mem": true, "memory": true}
@@ -242,6 +259,8 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		}
 	}
 	switch {
+	case larger[word] && p.labels(i):
+		return false
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		if !math.IsNaN(f.epoch) { // "epoch 3/10, best loss 0.1 at epoch 1"
 			return false

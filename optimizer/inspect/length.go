@@ -98,10 +98,14 @@ func (c *Command) Lengths() []length {
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}
+	ofEpoch := slices.ContainsFunc(all, func(f lengthClue) bool { _, ok := amount(f.value); return ok && f.unit == unitEpoch && f.name != "" })
 	var out []length
 	settled := map[string]bool{} // the last part of a name, or a unit
 	for _, f := range all {
 		end := last(f.name)
+		if ofEpoch && looseStepNames[end] { // the options --epochs and --steps: steps of an epoch
+			continue
+		}
 		if end != "" && settled[end] || f.refers != "" && settled[f.refers] || f.confidence != Stated && settled["by the user"] {
 			continue
 		}
@@ -126,8 +130,11 @@ func (c *Command) OfEnvironment(l length) bool {
 	if c.inner != nil {
 		return c.inner.OfEnvironment(l)
 	}
-	return l.Unit == unitStep && (strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")) &&
-		(c.source == nil || !slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, "stable_baselines3") }))
+	imports := func(module string) bool {
+		return c.source != nil && slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, module) })
+	}
+	named := strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")
+	return l.Unit == unitStep && (named || imports("gym")) && !imports("stable_baselines3") // gym, gymnasium
 }
 
 // lengthsStated returns the settings on the command line, the last of a name first, then those of configuration

@@ -69,6 +69,8 @@ func TestLengths(t *testing.T) {
 		"python keras_fit.py":                                                     "6 epoch inferred",
 		"python loop.py":                                                          "20 epoch inferred",
 		"python sb3.py":                                                           "25000 step inferred",
+		"python steps_of_epoch.py":                                                "50 epoch declared",
+		"python steps_of_epoch.py --steps 1000 --epochs 20":                       "20 epoch stated",
 		"python boost.py":                                                         "10 step assumed",
 		"python boost_sklearn.py":                                                 "150 step inferred",
 		"python config_dict.py":                                                   "3 epoch inferred",
@@ -126,8 +128,9 @@ func TestLengths(t *testing.T) {
 func TestLengthOfEnvironment(t *testing.T) {
 	for command, want := range map[string]bool{
 		"python dataclass_rl.py --total-timesteps 4096": true,
-		"python sb3.py":                       false, // its observer and its tables count timesteps
-		"python constants.py --max_iters=300": false,
+		"python environment.py":                         true,
+		"python sb3.py":                                 false, // its observer and its tables count timesteps
+		"python constants.py --max_iters=300":           false,
 	} {
 		c := ReadCommand(strings.Fields(command), commandsDir)
 		if l := c.Lengths(); len(l) == 0 || c.OfEnvironment(l[0]) != want {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -91,6 +92,7 @@ type LogReader struct {
 	given      extent          // totals of all returned rows
 	thinned    map[string]bool // logs of which parts were skipped
 	first      *float64        // first epoch that the present launch has printed
+	mentioned  float64         // the last one without a result, which may be a setting: "decay at epoch 60"
 	lastStep   float64         // last step read from the previous location of a document that moves
 }
 
@@ -112,7 +114,7 @@ func OpenLog(o LogOptions, now time.Time) (*LogReader, error) {
 		out.close()
 		return nil, err
 	}
-	r := &LogReader{options: o, out: out, thinned: map[string]bool{}}
+	r := &LogReader{options: o, out: out, mentioned: math.Inf(1), thinned: map[string]bool{}}
 	r.find = finder{options: &r.options, writers: newWriters(append(o.dirs(), filepath.Dir(o.Stdout)), !o.WithoutReports)}
 	r.begin(now)
 	return r, nil
@@ -158,7 +160,7 @@ func (r *LogReader) FirstPrinted() (epoch float64, ok bool) {
 
 // Relaunched forgets the first epoch that was printed, because the job starts again, and what it writes again counts.
 func (r *LogReader) Relaunched() {
-	r.first = nil
+	r.first, r.mentioned = nil, math.Inf(1)
 	for _, f := range []*file{r.named, r.own} {
 		if f != nil && f.tail != nil {
 			f.tail.Again()
@@ -221,7 +223,10 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 		r.results.At = printed[i].At
 		addResults(&r.results, &printed[i])
 		if e, ok := printed[i].Value(trainlog.Epoch); ok && r.first == nil {
-			r.first = &e
+			if hasAny(&printed[i], resultColumns) || e >= r.mentioned && e <= r.mentioned+1 {
+				r.first = &e
+			}
+			r.mentioned = e
 		}
 	}
 	for _, f := range []*file{r.named, r.own} {

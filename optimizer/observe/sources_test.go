@@ -60,6 +60,23 @@ func TestTextIsALogWithoutOutput(t *testing.T) {
 	}
 }
 
+// TestFirstPrinted: the first epoch of a launch is that of its first result, or of a line that the next epoch follows; a setting
+// is neither.
+func TestFirstPrinted(t *testing.T) {
+	for text, want := range map[string]float64{
+		"decay at epoch 61\nEpoch 21 loss 0.5\n": 21, "decay at epoch 61\nEpoch 21\nEpoch 22\nEpoch 23\n": 21, "warmup until epoch 5\n": 0, "Epoch 3/9\n": 2,
+	} {
+		j := startJob(t, LogOptions{Dir: t.TempDir()}, "")
+		if err := os.WriteFile(j.reader.options.Stdout, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j.poll()
+		if e, ok := j.reader.FirstPrinted(); e != want || ok != (want > 0) {
+			t.Errorf("%q: first printed epoch %g, %t, want %g", text, e, ok, want)
+		}
+	}
+}
+
 // TestRefusedFilesAreNotedOnce checks that of many files of a folder that are refused for the same reason one is named.
 func TestRefusedFilesAreNotedOnce(t *testing.T) {
 	f := finder{refused: map[fileID]string{}, noted: map[string]bool{}}

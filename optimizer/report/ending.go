@@ -165,8 +165,11 @@ func lastLine(d *Data) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	last := []rune(clean(strings.TrimLeft(lines[len(lines)-1], nb)))
-	return string(last[:min(len(last), 120)])
+	last := clean(strings.TrimLeft(lines[len(lines)-1], nb))
+	if most := []rune(last); len(most) > 120 {
+		return string(most[:119]) + "…"
+	}
+	return last
 }
 
 // runName returns the command-line name of a run: its id, or its path if it is not in a default state directory, that of the

@@ -53,6 +53,11 @@ func TestTailIsBounded(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "job.stdout")); err != nil {
 		t.Fatal(err)
 	}
+	write("job.stderr", "RuntimeError: "+strings.Repeat("x", 200)+"\n")
+	if last := lastLine(&Data{Dir: dir}); len([]rune(last)) != 120 || !strings.HasSuffix(last, "x…") {
+		t.Errorf("last line %q", last)
+	}
+	write("job.stderr", "  \n\r\n")
 	if err := os.Symlink("/dev/zero", filepath.Join(dir, "job.stdout")); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (r *run) scanCheckpoints(force bool) {
 	for i := range s.files {
 		s.files[i].Time = s.files[i].Time.Add(-s.fileClock)
 	}
-	s.files = slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })
+	s.files = r.saved(slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) }))
 	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
 	newest, ok := observe.LatestCheckpoint(s.files)
 	if !ok {
@@ -110,6 +110,15 @@ func (r *run) scanCheckpoints(force bool) {
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
 	r.noteCheckpoint()
+}
+
+// saved removes files that the observer did not report if it reported others with progress: they may be exports of the model
+// that the script writes after each checkpoint.
+func (r *run) saved(files []observe.CheckpointFile) []observe.CheckpointFile {
+	if !slices.ContainsFunc(files, func(f observe.CheckpointFile) bool { return f.Reported && !r.Weights[filepath.Clean(f.Path)] }) {
+		return files
+	}
+	return slices.DeleteFunc(files, func(f observe.CheckpointFile) bool { return !f.Reported })
 }
 
 // positionOf returns the progress in a checkpoint, in units of work; NaN if neither its name nor the observer

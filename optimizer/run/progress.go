@@ -220,6 +220,7 @@ type Progress struct {
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
 	mentioned bool          // all positions so far were without a result or a total
+	held      float64       // such a position, the first after a launch, from which the training did not continue
 
 	anyPosition bool   // the launch continues from a checkpoint of unknown position
 	resumed     origin // Done at the launch
@@ -251,7 +252,7 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 	p.Segments = append(p.Segments, s)
 	p.haveMark = false
 	if launch {
-		p.sawResume, p.anyPosition = false, false
+		p.sawResume, p.anyPosition, p.held = false, false, math.Inf(1)
 		p.Earlier, p.Each, p.againAt = 0, 0, 0
 	}
 	return s
@@ -437,6 +438,12 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	seg.LastRowAt, seg.Reached = at, done
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt, seg.FirstDone = at, done
+	}
+	if held := p.held; first && !told && done < p.Done-1 { // a setting, or the first line of a training that begins again
+		if p.held = done; !(done > held && (done <= held+1 || p.Unit == "step")) {
+			p.sawResume = false
+			return
+		}
 	}
 	if p.anyPosition && first && done <= p.Done { // work after the checkpoint is done again
 		p.lose(spentAbove(math.Ceil(done) - 1)) // the row is of the end of a unit

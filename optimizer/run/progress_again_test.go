@@ -138,3 +138,29 @@ func TestProgressAfterAMention(t *testing.T) {
 		t.Errorf("%g epochs after a line about the second one, want 5", p.Done)
 	}
 }
+
+// TestResumedProgressAfterAMention: a resumed training that prints a setting before its first epoch has not begun again; one
+// that prints its first epochs has, also without results.
+func TestResumedProgressAfterAMention(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows    []float64
+		rewound bool
+		done    float64
+	}{
+		"setting":      {[]float64{4, 11, 12}, false, 12},
+		"begins again": {[]float64{1, 2, 3}, true, 3},
+	} {
+		var p Progress
+		begin(&p, 0)
+		for i := 1; i <= 10; i++ {
+			p.Add(epochRow(float64(i), 0), at(float64(i)))
+		}
+		begin(&p, 20)
+		for i, epoch := range c.rows {
+			p.Add(epochRow(epoch, 0), at(21+float64(i)))
+		}
+		if p.Rewound != c.rewound || p.Done != c.done {
+			t.Errorf("%s: rewound %t at %g epochs, want %t at %g", name, p.Rewound, p.Done, c.rewound, c.done)
+		}
+	}
+}

@@ -74,6 +74,22 @@ func TestResumesFromProgress(t *testing.T) {
 	}
 }
 
+// TestExportsAreNoCheckpoints: a file that the script writes after each checkpoint, without a report, is none if the reported one
+// contains progress.
+func TestExportsAreNoCheckpoints(t *testing.T) {
+	for weights, want := range map[string]string{"": "[/d/ckpt.pt]", "/d/ckpt.pt": "[/d/ckpt.pt /d/model.bin]"} {
+		r := &run{}
+		r.Weights = map[string]bool{weights: true}
+		var have []string
+		for _, f := range r.saved([]observe.CheckpointFile{{Path: "/d/ckpt.pt", Reported: true}, {Path: "/d/model.bin"}}) {
+			have = append(have, f.Path)
+		}
+		if fmt.Sprint(have) != want {
+			t.Errorf("weights %q: %v, want %s", weights, have, want)
+		}
+	}
+}
+
 // TestChecksResumption: a resumed training that prints the epoch of its beginning again has begun again, also where the
 // observer counts from the launch; one that prints a later epoch continues.
 func TestChecksResumption(t *testing.T) {
