@@ -122,6 +122,8 @@ func TestWrongInputs(t *testing.T) {
 		"compare rounds --jobs-out no/jobs.csv":     {want: "--jobs-out no/jobs.csv: cannot write into its directory: no such file or directory"},
 		"report digits -o file/r.html":              {want: "--output file/r.html: cannot write into its directory: not a directory"},
 		"prices import ftp://example.org/x.csv":     {want: "import prices from ftp://example.org/x.csv: want http, https or a file"},
+		"train t.py -- --data /dev/fd/63":           {want: "/dev/fd/63: of the descriptors, a training gets only its standard input: pipe the data to it, or write them to a file"},
+		"train t.py -- --data=/proc/self/fd/12":     {want: "--data=/proc/self/fd/12: of the descriptors, a training gets only its standard input"},
 		"train t.py 3":                              {want: "find script 3: no such file; no script was started (arguments of the script follow --)"},
 		"train t.py --lr 0.1":                       {want: "unknown flag: --lr (arguments of the script follow --)"},
 		"train t.py -e 5":                           {want: "in -e (arguments of the script follow --)"},

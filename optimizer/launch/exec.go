@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -115,16 +116,12 @@ func lookup(name string, env []string) (string, error) {
 
 // pathOf returns the last PATH of env, or the usual default if env has none.
 func pathOf(env []string) string {
-	path, found := "", false
-	for _, v := range env {
-		if rest, ok := strings.CutPrefix(v, "PATH="); ok {
-			path, found = rest, true
+	for _, v := range slices.Backward(env) {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			return path
 		}
 	}
-	if !found {
-		return "/usr/local/bin:/usr/bin:/bin"
-	}
-	return path
+	return "/usr/local/bin:/usr/bin:/bin"
 }
 
 func explainLookup(name string, env []string) startFailure {

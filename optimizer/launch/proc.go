@@ -51,14 +51,10 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, fmt.Errorf("process status %.40q: %d fields after the name, want 20", text, len(fields))
 	}
 	s := stat{process: process{PID: pid}, Name: string(text[open+1 : end]), State: fields[0][0]}
-	if s.Parent, err = strconv.Atoi(string(fields[1])); err != nil {
-		return stat{}, fmt.Errorf("process status %.40q: parent: %w", text, err)
-	}
-	if s.Group, err = strconv.Atoi(string(fields[2])); err != nil {
-		return stat{}, fmt.Errorf("process status %.40q: group: %w", text, err)
-	}
-	if s.Session, err = strconv.Atoi(string(fields[3])); err != nil {
-		return stat{}, fmt.Errorf("process status %.40q: session: %w", text, err)
+	for i, into := range []*int{&s.Parent, &s.Group, &s.Session} {
+		if *into, err = strconv.Atoi(string(fields[1+i])); err != nil {
+			return stat{}, fmt.Errorf("process status %.40q: field %d: %w", text, 4+i, err)
+		}
 	}
 	if s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64); err != nil {
 		return stat{}, fmt.Errorf("process status %.40q: start time: %w", text, err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,6 +77,12 @@ func (o *trainOptions) scripts(cmd *cobra.Command, args []string) (scripts, rest
 	before := args
 	if at := cmd.ArgsLenAtDash(); at >= 0 {
 		before, rest = args[:at], args[at:]
+	}
+	for _, a := range rest {
+		dir, number, _ := strings.Cut(a, "/fd/")
+		if fd, err := strconv.Atoi(number); err == nil && fd > 2 && (strings.HasSuffix(dir, "/dev") || strings.HasSuffix(dir, "/proc/self")) {
+			return nil, nil, cli.Usagef("%s: of the descriptors, a training gets only its standard input: pipe the data to it, or write them to a file", cli.Quote(a))
+		}
 	}
 	scripts = append(append([]string(nil), o.train...), before...)
 	if len(scripts) == 0 && len(rest) == 0 {
