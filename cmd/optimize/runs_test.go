@@ -229,7 +229,7 @@ func TestRunsSayAltered(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(data, []byte(`"seed": `), []byte(`"seed": 9`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, _ := w.run("runs"); !strings.Contains(out, "done, altered") {
+	if _, out, _ := w.run("runs"); !strings.Contains(out, "finished, altered") {
 		t.Errorf("runs:\n%s", out)
 	}
 	if _, out, _ := w.run("report", id); !strings.Contains(out, "was changed by another program") {

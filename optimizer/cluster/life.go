@@ -314,6 +314,9 @@ func (s *server) takeResult(r result) {
 		l.moving = took
 	}
 	s.dirty[l.ID] = true
+	if l.exited > 0 {
+		s.scheduler.vacate(now, l.ID, l.exited)
+	}
 	s.scheduler.Left(now, l.ID, reason)
 	why := ""
 	if r.Err != nil {

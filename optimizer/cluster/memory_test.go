@@ -161,3 +161,16 @@ func TestCancelIsStored(t *testing.T) {
 		t.Errorf("%d ends of job 3, %v, want 1", ends, err)
 	}
 }
+
+// TestVacated: a job whose training exited while no server ran has waited since, and has not used its devices.
+func TestVacated(t *testing.T) {
+	s, _ := memoryServer(t)
+	j := s.jobs[1].Job
+	now := j.Counted + 100
+	for range 2 { // at its adoption, and when its agent has seen the end
+		s.scheduler.vacate(now, 1, now-60)
+	}
+	if s.scheduler.Left(now, 1, "lease"); math.Abs(j.WaitS-60) > 1e-3 || math.Abs(j.Attained-40) > 1e-3 || j.State != Waiting {
+		t.Errorf("%s, waited %g s, used devices for %g s: want waiting, 60, 40", j.State, j.WaitS, j.Attained)
+	}
+}

@@ -70,8 +70,9 @@ type member struct {
 	spec    *Spec
 	trace   schedule.Job
 	round   schedule.ActiveJob
-	asked   bool // to leave
-	partner int  // job on the same devices; 0: none
+	asked   bool    // to leave
+	partner int     // job on the same devices; 0: none
+	vacated float64 // time up to which vacate has counted
 }
 
 // action is what the caller has to do: Start or Stop of a job.
@@ -279,6 +280,19 @@ func (s *scheduler) settle(now float64, m *member) {
 	} else {
 		m.WaitS += seconds
 	}
+}
+
+// vacate counts the time since the training of a life has exited, which no server noticed, as waiting: its devices were free.
+func (s *scheduler) vacate(now float64, job int, exited float64) {
+	m := s.byID[job]
+	if m == nil || !m.State.holds() {
+		return
+	}
+	s.settle(now, m)
+	idle := max(0, now-max(exited, m.vacated))
+	m.WaitS += idle
+	m.Attained = max(0, m.Attained-idle*float64(len(m.Where)))
+	m.vacated = now
 }
 
 func (s *scheduler) setState(now float64, m *member, state State, reason string) {

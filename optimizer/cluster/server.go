@@ -232,6 +232,7 @@ func (s *server) open() (err error) {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
 			if exit := launch.LastExit(filepath.Join(journal.RunsDir(s.StateDir), j.Run)); exit.After(j.Since) {
 				s.record(s.now(), Event{Kind: EventAdopt, Job: j.ID, Stretch: j.Stretch, GPUs: len(j.Where), Exited: unix(exit)})
+				s.scheduler.vacate(s.now(), j.ID, unix(exit))
 			}
 			s.adopt(l)
 		}

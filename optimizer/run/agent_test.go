@@ -288,6 +288,23 @@ func TestStoppedByTheSupervisor(t *testing.T) {
 	}
 }
 
+// TestLeaseEndsWhileTheAgentIsSuspended: a job that its supervisor stopped at the end of its lease, since the agent was
+// suspended, or could not extend the lease, continues on its next one.
+func TestLeaseEndsWhileTheAgentIsSuspended(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		a.work(100, 1)
+		return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+	})
+	s.cfg.Resume = resumableNo
+	agent := s.agent()
+	agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+	res := agent.Run(t.Context(), s.cfg, nil)
+	if res.Code != CodeTryAgain || res.Record.State != journal.Stopped || res.Record.Exit.Reason != byLease {
+		t.Errorf("exit %d, %v, %s, %+v", res.Code, res.Err, res.Record.State, res.Record.Exit)
+	}
+}
+
 // TestDeadlineCrossedWhileWaiting: the deadline is reached between a crash and the restart; the pause costs
 // nothing, because nothing runs.
 func TestDeadlineCrossedWhileWaiting(t *testing.T) {

@@ -305,7 +305,11 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.end(&ending{state: journal.Stopped, reason: "cancelled", detail: exit.Detail, exit: &exit, code: CodeTerminated})
 		return
 	}
-	if why, ok := r.stoppedAtLimit(exit); ok {
+	why, ok := r.stoppedAtLimit(exit)
+	if !ok && exit.Limit && r.Lease != nil { // its agent was suspended, or could not extend it
+		why, ok = byLease, true
+	}
+	if ok {
 		// The keeper's dead-man's switch: the agent's timer was late, or the limit passed while no agent, or not even
 		// a keeper, ran.
 		r.Pending = &pendingStop{Why: why, AskedAt: now, Checkpoint: r.Resumable}

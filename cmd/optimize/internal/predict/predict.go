@@ -208,10 +208,11 @@ func (o *options) question(v *cli.Values) (*predict.Question, error) {
 	j.Model, j.Framework, j.Dataset = o.model, o.framework, o.dataset
 	for _, n := range []struct {
 		flag, text string
+		most       float64 // beyond every training
 		into       *float64
-	}{{"--params", o.params, &j.Params}, {"--layers", o.layers, &j.Layers}, {"--data-count", o.dataCount, &j.DataCount}, {"--data-size", o.size, &j.DataSizeMB},
-		{"--batch-size", o.batch, &q.Batch}, {v.Source("resource.epochs"), v.Text("resource.epochs"), &j.Epochs}} {
-		*n.into = amount(n.flag, n.text, &errs)
+	}{{"--params", o.params, maxAmount, &j.Params}, {"--layers", o.layers, maxEpochs, &j.Layers}, {"--data-count", o.dataCount, maxAmount, &j.DataCount},
+		{"--data-size", o.size, maxAmount, &j.DataSizeMB}, {"--batch-size", o.batch, maxEpochs, &q.Batch}, {v.Source("resource.epochs"), v.Text("resource.epochs"), maxEpochs, &j.Epochs}} {
+		*n.into = amount(n.flag, n.text, n.most, &errs)
 	}
 	before := len(errs)
 	if q.Deadline = v.Length("sla.time_max", &errs); v.Set("sla.time_max") && q.Deadline <= 0 && len(errs) == before {
@@ -351,12 +352,12 @@ func (o *options) thisMachine(s *predict.Subject, v *cli.Values) error {
 	})
 }
 
-// maxAmount is beyond every training: samples times epochs stay exact in an estimate.
-const maxAmount = 1e15
+// Amounts beyond every training.
+const maxAmount, maxEpochs = 1e15, 1e9
 
 // amount parses a number above 0 with an optional suffix k, M or B for thousands, millions or billions; an empty text
 // yields NaN.
-func amount(flag, text string, errs *[]error) float64 {
+func amount(flag, text string, most float64, errs *[]error) float64 {
 	if text == "" {
 		return math.NaN()
 	}
@@ -367,8 +368,8 @@ func amount(flag, text string, errs *[]error) float64 {
 		}
 	}
 	n, err := strconv.ParseFloat(strings.ReplaceAll(digits, ",", ""), 64)
-	if n *= factor; err != nil || !(n > 0) || n > maxAmount {
-		*errs = append(*errs, fmt.Errorf("%s %q: want a number above 0 and at most %g, such as 50000, 25.6M or 1.3B", flag, text, maxAmount))
+	if n *= factor; err != nil || !(n > 0) || n > most {
+		*errs = append(*errs, fmt.Errorf("%s %q: want a number above 0 and at most %g, such as 50000, 25.6M or 1.3B", flag, text, most))
 		return math.NaN()
 	}
 	return n
