@@ -63,9 +63,6 @@ var learningMethods = map[string]func(*task) (*search, error){
 	"george":         (*task).george,
 }
 
-// methodNames returns the names of the placement methods, sorted.
-func methodNames() []string { return slices.Sorted(maps.Keys(learningMethods)) }
-
 // needsModel reports whether a method requires trained sub-schedulers.
 func needsModel(method string, released bool) bool {
 	return method == "" || method == "metis" || method == "divide-conquer" && released
@@ -172,7 +169,7 @@ func (t *task) check() error {
 		return err
 	}
 	if learningMethods[t.method()] == nil {
-		return fmt.Errorf("no such method: want one of %v", methodNames())
+		return fmt.Errorf("no such method: want one of %v", slices.Sorted(maps.Keys(learningMethods)))
 	}
 	if n := t.problem.Nodes(); n < 1 || n > mostLearned {
 		return fmt.Errorf("%d nodes: want 1 to %d", n, mostLearned)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math"
 
 	"trainopt/internal/regular"
@@ -46,9 +45,6 @@ func LoadAgent(path string) (*agent, error) {
 
 // Platform reports whether the agent is one of HDeepRM's, for platforms.
 func (a *agent) Platform() bool { return a.queue == nil }
-
-// reader returns a reader of the file's content.
-func (a *agent) reader() io.Reader { return bytes.NewReader(a.data) }
 
 // episode simulates the window as an episode of RLScheduler, by a heuristic, an agent or rollouts. The context is
 // checked before every start; after its end, the result is partial.
@@ -183,7 +179,7 @@ func (r *Run) agent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := hdeeprm.ReadLearningAgent(r.Method.Agent.reader(), env.ObservationSize(), env.Actions())
+	a, err := hdeeprm.ReadLearningAgent(bytes.NewReader(r.Method.Agent.data), env.ObservationSize(), env.Actions())
 	if err != nil {
 		return err
 	}
