@@ -129,9 +129,6 @@ func (t *Table) encode(v Values) ([]byte, error) {
 	return encodeRow(t.fields), nil
 }
 
-// touch creates the file with its header if it does not exist. Errors are as for Append.
-func (t *Table) touch() error { return t.firstWriteError(t.flush()) }
-
 // firstWriteError returns the first write error of the table and suppresses later ones.
 func (t *Table) firstWriteError(err error) error {
 	if err == nil || t.failed {

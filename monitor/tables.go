@@ -73,7 +73,7 @@ func OpenTables(dir string) (*Tables, error) {
 		return t, fmt.Errorf("make the run directory for metric tables: %w", err)
 	}
 	for _, table := range t.All() {
-		if err := table.touch(); err != nil {
+		if err := table.firstWriteError(table.flush()); err != nil { // creates the file with its header
 			return t, err
 		}
 	}

@@ -3,6 +3,7 @@ package morl
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // learner is the common part of the agents: the replay buffer, the schedules, the scale of the objectives and the
@@ -233,9 +234,4 @@ func (l *learner) smooth(loss float64) {
 }
 
 // resize returns a slice of length n, reusing v if its capacity suffices; the content is undefined.
-func resize(v []float32, n int) []float32 {
-	if cap(v) < n {
-		return make([]float32, n)
-	}
-	return v[:n]
-}
+func resize(v []float32, n int) []float32 { return slices.Grow(v[:0], n)[:n] }

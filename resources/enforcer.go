@@ -114,7 +114,7 @@ func (e *Enforcer) Release() {
 func (e *Enforcer) candidateCPUs(h Host) []int {
 	mine, err := e.s.Roots.allowedCPUs()
 	if err != nil {
-		e.note("affinity: %v", err)
+		e.s.Notes = append(e.s.Notes, fmt.Sprintf("affinity: %v", err))
 		return slices.Clone(h.CPUIDs)
 	}
 	if h.Described != "" {
@@ -370,10 +370,6 @@ func (e *Enforcer) Remove() error {
 func (e *Enforcer) othersUnder(dir string) bool {
 	subs, err := e.tree.subdirs(dir)
 	return err != nil || slices.ContainsFunc(subs, func(s string) bool { return strings.HasPrefix(filepath.Base(s), groupPrefix) })
-}
-
-func (e *Enforcer) note(format string, args ...any) {
-	e.s.Notes = append(e.s.Notes, fmt.Sprintf(format, args...))
 }
 
 func gib(bytes uint64) GiB { return GiB(float64(bytes) / (1 << 30)) }

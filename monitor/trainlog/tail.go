@@ -266,7 +266,7 @@ func (t *Tail) step() error {
 		return fmt.Errorf("it is a %s, not a file", regular.Kind(fi.Mode()))
 	}
 	t.stats.Missing = false
-	if t.follow.file != nil && !t.follow.same(fi) {
+	if t.follow.file != nil && !os.SameFile(t.follow.info, fi) {
 		// Renamed, recreated or a symlink switched: drain the old file first.
 		if err := t.read(); err != nil || t.stats.Behind > 0 || t.batchFull() {
 			return err

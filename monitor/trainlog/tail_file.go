@@ -49,9 +49,6 @@ func (f *follower) close() error {
 	return err
 }
 
-// same reports whether fi describes the open file (device and inode).
-func (f *follower) same(fi fs.FileInfo) bool { return os.SameFile(f.info, fi) }
-
 // identity returns the device and inode of the open file; zeros without one.
 func (f *follower) identity() (device, inode uint64) {
 	if f.info == nil {

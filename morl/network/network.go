@@ -171,12 +171,7 @@ func checkRows(what string, x []float32, rows, width int) {
 }
 
 // resize returns a slice of n elements, reusing s if its capacity suffices; the content is undefined.
-func resize(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
-}
+func resize(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
 
 // CopyFrom copies the parameters of a network of the same Config. It panics if the sizes differ.
 func (n *Network) CopyFrom(o *Network) {

@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -270,9 +269,4 @@ func trainings(runs []run) []training {
 // ordered sorts runs by start and then by ID, so that the order of additions does not matter.
 func ordered(runs []run) {
 	slices.SortFunc(runs, func(a, b run) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.ID, b.ID)) })
-}
-
-func round(v float64, digits int) float64 {
-	p := math.Pow(10, float64(digits))
-	return math.Round(v*p) / p
 }

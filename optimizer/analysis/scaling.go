@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -170,7 +171,7 @@ func contextOf(c history.Config, knob string, holds []fixedQuantity) string {
 		key += fmt.Sprintf(" on %d", c.Nodes)
 	}
 	for _, h := range holds {
-		key += fmt.Sprintf("|%v", round(h.of(c), 6))
+		key += fmt.Sprintf("|%v", math.Round(h.of(c)*1e6)/1e6)
 	}
 	return key
 }

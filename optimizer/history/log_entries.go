@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 )
 
 // frameworks maps log formats to the framework that they imply.
@@ -141,7 +142,7 @@ func (s *segment) rates(e *Entry, unit int) {
 	if unit == byStep {
 		step = e.UnitTime
 	}
-	e.Throughput = finite(s.speed.median())
+	e.Throughput = finite(stat.Median(s.speed.values()))
 	if math.IsNaN(e.Throughput) {
 		e.Throughput = finite(e.Observed.Batch / step)
 	}

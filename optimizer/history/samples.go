@@ -66,9 +66,6 @@ func (s *samples) values() []float64 {
 	return s.kept
 }
 
-// median returns the median of the steady values; NaN if there are none.
-func (s *samples) median() float64 { return stat.Median(s.values()) }
-
 // steady returns the mean of the steady values, their relative standard deviation (NaN for fewer than two) and their
 // number. Values above three times the median or below a third of it are excluded, so that a pause does not distort
 // the mean. If three or more of the excluded values are similar to each other, they are recurring work, such as an

@@ -82,9 +82,6 @@ func at(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// inspectShell inspects the Python script that a shell script runs.
-func inspectShell(path string, data []byte) Inspection { return inspectShellAt(path, data, nil, 0) }
-
 // inspectShellAt inspects every command of a shell script, to at most maxNesting nested scripts, and returns the
 // inspection with the highest commandScore, the last among equals.
 func inspectShellAt(path string, data []byte, args []string, depth int) Inspection {

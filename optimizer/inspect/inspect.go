@@ -65,7 +65,7 @@ func inspectSource(path string, data []byte) Inspection {
 	case kindPython:
 		return inspectPython(data)
 	case kindShell:
-		return inspectShell(path, data)
+		return inspectShellAt(path, data, nil, 0)
 	}
 	return Inspection{Kind: kindExecutable}
 }

@@ -217,12 +217,13 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-func writeJSON(path string, v any, durable bool) error {
+// writeJSON replaces a file that is only valid while the processes it describes live.
+func writeJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return writeFile(path, append(data, '\n'), durable)
+	return writeFile(path, append(data, '\n'), false)
 }
 
 // writeFile replaces a file atomically. durable means that it is synced to disk when writeFile returns; a file that

@@ -17,7 +17,7 @@ func TestFindWhileStarting(t *testing.T) {
 	}
 	want := Handle{RunDir: dir, KeeperPID: 1, PID: 2}
 	time.AfterFunc(100*time.Millisecond, func() {
-		if err := writeJSON(filepath.Join(dir, startedFile), started{Schema: fileSchema, Handle: want}, false); err != nil {
+		if err := writeJSON(filepath.Join(dir, startedFile), started{Schema: fileSchema, Handle: want}); err != nil {
 			t.Error(err)
 		}
 		lock.Close()

@@ -329,7 +329,7 @@ func (j *job) requestControl(change func(*control)) error {
 	want := j.want
 	change(&want)
 	written := make(chan error, 1)
-	go func() { written <- writeJSON(filepath.Join(j.dir, controlFile), want, false) }()
+	go func() { written <- writeJSON(filepath.Join(j.dir, controlFile), want) }()
 	select {
 	case err := <-written:
 		if err != nil {

@@ -92,7 +92,7 @@ func (k *keeper) run() {
 	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now().Add(k.began - Monotonic()), Missing: k.missing}
 	k.brief(s)
 	k.step(Monotonic(), event{}) // the time limit holds from here on
-	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
+	if err := writeJSON(filepath.Join(k.dir, startedFile), s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	json.NewEncoder(k.hello).Encode(keeperMessage{Started: &s}) // the agent may be dead
@@ -210,7 +210,7 @@ func (k *keeper) announceEnd(detail string) {
 	}
 	k.announced = true
 	e := ended{Schema: fileSchema, Handle: k.handle, Exit: Exit{Reason: Stopped, Code: -1, Detail: detail, At: time.Now(), Ran: Monotonic() - k.began}}
-	if err := writeJSON(filepath.Join(k.dir, endingFile), e, false); err != nil {
+	if err := writeJSON(filepath.Join(k.dir, endingFile), e); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

@@ -184,12 +184,12 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	}
 	err := writeFile(filepath.Join(dir, enforceFile), enforce.State(), false)
 	if err == nil {
-		err = writeJSON(filepath.Join(dir, controlFile), want, false)
+		err = writeJSON(filepath.Join(dir, controlFile), want)
 	}
 	if err == nil {
 		shown := s
 		shown.Args = texts(Redact(c.Args))
-		err = writeJSON(filepath.Join(dir, specFile), shown, false)
+		err = writeJSON(filepath.Join(dir, specFile), shown)
 	}
 	if err != nil {
 		return nil, because(shortage("prepare the run directory", err))

@@ -293,7 +293,7 @@ func TestFindWaitsForAStartingJob(t *testing.T) {
 			case <-time.After(100 * time.Millisecond):
 			}
 			if starts {
-				if err := writeJSON(filepath.Join(dir, startedFile), started{Schema: fileSchema, Handle: Handle{PID: 7}}, false); err != nil {
+				if err := writeJSON(filepath.Join(dir, startedFile), started{Schema: fileSchema, Handle: Handle{PID: 7}}); err != nil {
 					t.Fatal(err)
 				}
 				defer lock.Close()

@@ -81,7 +81,7 @@ const sharedWords = "other processes write it too"
 func (f *finder) gather(out *output) []candidate {
 	pids := f.writers.scan()
 	found := f.writers.candidates()
-	if !f.writers.reports() {
+	if f.writers.notify == nil {
 		found = append(found, f.accounted(pids, out, found)...)
 	}
 	return slices.DeleteFunc(found, func(c candidate) bool {

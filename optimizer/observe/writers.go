@@ -80,9 +80,6 @@ func (w *writers) close() {
 	<-w.done
 }
 
-// reports reports whether the kernel reports writers.
-func (w *writers) reports() bool { return w.notify != nil }
-
 // attach sets the processes of the job. Its first one, if known, belongs to the job even if it has ended.
 func (w *writers) attach(pids func() ([]int, error), first int) {
 	w.mu.Lock()

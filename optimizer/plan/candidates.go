@@ -29,7 +29,7 @@ const (
 // Loader workers are the baseline's; at the baseline's GPUs, CPUs and batch size also the measured counts within
 // Workers.
 func Allocations(s Snapshot) []resources.Allocation {
-	gpus := counts(s.Limits.GPUs, 0)
+	gpus := counts(s.Limits.GPUs)
 	batches := batchSizes(s)
 	cpus := cpuCounts(s, len(gpus)*len(batches) > 1)
 	memory, largest := memoryFor(s), largestBatch(s, batches)
@@ -81,9 +81,9 @@ func workerCounts(s Snapshot) []int {
 	return slices.Compact(out)
 }
 
-// counts returns the integers of a range, none below least. A Max below Min yields Min alone.
-func counts(r resources.Range, least int) []int {
-	lo := max(r.Min, least)
+// counts returns the integers of a range that are not negative. A Max below Min yields Min alone.
+func counts(r resources.Range) []int {
+	lo := max(r.Min, 0)
 	var out []int
 	for n := lo; n <= max(r.Max, lo); n++ {
 		out = append(out, n)

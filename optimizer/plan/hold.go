@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 
-	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )
 
@@ -168,8 +167,4 @@ func behind(s Snapshot, own float64) float64 {
 		}
 	}
 	return max(0, seconds)
-}
-
-func resourceShare(a resources.Allocation, s Snapshot) float64 {
-	return perf.ResourceShare(a, s.Limits)
 }

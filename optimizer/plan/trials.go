@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )
 
@@ -71,7 +72,7 @@ func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
 	if hourly := float64(s.Rates.Hourly(a)); hourly > 0 {
 		sum += w.Cost * math.Log(hourly)
 	}
-	if share := resourceShare(a, s); share > 0 {
+	if share := perf.ResourceShare(a, s.Limits); share > 0 {
 		sum += w.Resource * math.Log(share)
 	}
 	return sum

@@ -23,9 +23,6 @@ type clusterJob struct {
 	starts *[3]time.Time // of a waiting job; nil: unknown
 }
 
-// hasCluster reports whether a live scheduler has worked in the state directory.
-func (s *Server) hasCluster() bool { return cluster.LogSize(s.options.StateDir) > 0 }
-
 type clusterBody struct {
 	Policy, Engine string
 	Since          time.Time

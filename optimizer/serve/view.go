@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/report/page"
 )
 
@@ -49,7 +50,7 @@ type link struct{ Address, Name string }
 // shell returns the frame of a page for a request.
 func (s *Server) shell(r *http.Request, title, here string, body any) shell {
 	nav := []link{{"/", "Runs"}, {"/waste", "Waste"}, {"/results", "Results"}}
-	if s.hasCluster() {
+	if cluster.LogSize(s.options.StateDir) > 0 { // a live scheduler has worked here
 		nav = append(nav, link{"/cluster", "Cluster"})
 	}
 	return shell{Title: title, Here: here, Nav: nav, Trusted: s.guard.access(r) == trusted, Body: body}

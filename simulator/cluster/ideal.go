@@ -24,8 +24,6 @@ type idealShare struct {
 	x           []float64
 }
 
-func newIdeal(s *simulation) *ideal { return &ideal{simulation: s, decideNow: true} }
-
 // step advances to the next arrival or, after the last one, to the first completion. It performs the work until then
 // and makes a new decision if the jobs have changed.
 func (m *ideal) step() error {

@@ -81,7 +81,7 @@ type mechanism interface {
 func newMechanism(s *simulation) mechanism {
 	switch {
 	case s.Ideal:
-		return newIdeal(s)
+		return &ideal{simulation: s, decideNow: true}
 	case s.Compat:
 		return newGavel(s)
 	}

@@ -1,11 +1,12 @@
 package pretrain_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"trainopt/resources"
 	"trainopt/simulator/pretrain"
-	"trainopt/simulator/training"
 )
 
 func Example() {
@@ -15,14 +16,14 @@ func Example() {
 		return
 	}
 	job := jobs.At(0)
-	cheapest, out, ok := job.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
+	cheapest := slices.MinFunc(job.Candidates(), func(a, b resources.Allocation) int { return cmp.Compare(job.Outcome(a).USD, job.Outcome(b).USD) })
 	user := job.Outcome(job.Baseline)
-	fmt.Println(ok, out.USD <= user.USD, cheapest.GPUs >= job.Limits.GPUs.Min)
+	fmt.Println(job.Outcome(cheapest).USD <= user.USD, cheapest.GPUs >= job.Limits.GPUs.Min)
 
 	run := job.Start(1)
 	run.Run(job.Baseline, job.Units)
 	fmt.Println(run.Done == job.Units)
 	// Output:
-	// true true true
+	// true true
 	// true
 }

@@ -23,6 +23,6 @@ package pretrain
 //
 //	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: pretrain.TrainingSet, Seed: 1})
 //	job := jobs.At(0) // the same seed and index yield the same job
-//	cheapest, out, ok := job.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
+//	out := job.Outcome(job.Baseline) // seconds, USD, …
 //	run := job.Start(1)
 //	seconds := run.Run(job.Baseline, 3) // of the first three units

@@ -122,16 +122,3 @@ func (s *Scenario) OutcomeWithInterruptions(a resources.Allocation) Outcome {
 		Joules:  held * s.Workload.Watts(a),
 	}
 }
-
-// Best returns the candidate with the lowest score, the first of equals; NaN scores are skipped. ok is false if no
-// candidate has a score. O(candidates).
-func (s *Scenario) Best(score func(resources.Allocation, Outcome) float64) (best resources.Allocation, o Outcome, ok bool) {
-	least := math.Inf(1)
-	for _, a := range s.Candidates() {
-		out := s.Outcome(a)
-		if v := score(a, out); v < least {
-			least, best, o, ok = v, a, out, true
-		}
-	}
-	return best, o, ok
-}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/stat"
 )
 
 // kind is one of the six trainings of the Zeus evaluation (table 1 of the paper; targets and defaults from its
@@ -95,11 +96,7 @@ func (t *table) draw(batch int, rng *rand.Rand) float64 {
 
 // mean implements truth: the mean of the measured runs, NaN if one of them did not reach the target.
 func (t *table) mean(batch int) float64 {
-	sum := 0.0
-	for _, n := range t.epochs[batch] {
-		sum += n
-	}
-	return sum / float64(len(t.epochs[batch]))
+	return stat.Mean(t.epochs[batch])
 }
 
 // row is one line of a table, with its columns in the requested order.

@@ -124,7 +124,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 func (p *Process) Reset(jobs []order.Job, commands executor) {
 	p.jobs, p.commands = jobs, commands
 	p.draws = nil
-	if p.random() {
+	if slices.ContainsFunc(p.actions, Pair.Random) {
 		p.draws = workload.NewPython(p.settings.Seed)
 	}
 	p.machine.Reset()
@@ -145,11 +145,6 @@ func (p *Process) Extend(jobs []order.Job) {
 	}
 	p.cores = slices.Grow(p.cores, len(jobs)-len(p.cores))[:len(jobs)] // reuses the arrays of former allocations
 	p.seen.extend(len(jobs))
-}
-
-// random reports whether any action draws random numbers.
-func (p *Process) random() bool {
-	return slices.ContainsFunc(p.actions, Pair.Random)
 }
 
 // Actions returns the number of actions, void included.

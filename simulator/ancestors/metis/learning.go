@@ -63,9 +63,6 @@ var learningMethods = map[string]func(*task) (*search, error){
 	"george":         (*task).george,
 }
 
-// methodNames returns the names of the placement methods, sorted.
-func methodNames() []string { return slices.Sorted(maps.Keys(learningMethods)) }
-
 // needsModel reports whether a method requires trained sub-schedulers.
 func needsModel(method string, released bool) bool {
 	return method == "" || method == "metis" || method == "divide-conquer" && released
@@ -75,7 +72,7 @@ func needsModel(method string, released bool) bool {
 type task struct {
 	learningOptions
 	problem *place.Problem
-	model   *Model
+	model   *model
 	kind    []int       // node type by node
 	values  [][]float64 // value by node type and pattern
 }
@@ -84,7 +81,7 @@ type task struct {
 // for which needsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
 // capacity 0, and the last group of metis may have fewer than 27 nodes. When ctx is done, it returns its error and
 // the best solution so far, nil if none. O(episodes × containers × levels × parameters).
-func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
+func placeByLearning(ctx context.Context, p *place.Problem, m *model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	s, curve, err := placeWith(ctx, p, m, o, progress)
 	if err != nil {
 		return s, curve, fmt.Errorf("place by %s: %w", o.method(), err)
@@ -101,7 +98,7 @@ func (o learningOptions) method() string {
 
 // placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
 // solution.
-func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
+func placeWith(ctx context.Context, p *place.Problem, m *model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	t := &task{learningOptions: o, problem: p, model: m}
 	if err := t.check(); err != nil {
 		return nil, nil, err
@@ -172,7 +169,7 @@ func (t *task) check() error {
 		return err
 	}
 	if learningMethods[t.method()] == nil {
-		return fmt.Errorf("no such method: want one of %v", methodNames())
+		return fmt.Errorf("no such method: want one of %v", slices.Sorted(maps.Keys(learningMethods)))
 	}
 	if n := t.problem.Nodes(); n < 1 || n > mostLearned {
 		return fmt.Errorf("%d nodes: want 1 to %d", n, mostLearned)

@@ -114,9 +114,6 @@ func (v *view) objective() string {
 	return strings.Join(words, ",")
 }
 
-// notes returns all notes for the reader.
-func (v *view) notes() []string { return append(slices.Clone(v.Notes), v.Outcome.Notes...) }
-
 // patterns returns a table of at most the given number of kinds of nodes.
 func (v *view) patterns(most int) (t experiment.Table) {
 	t = experiment.Table{Title: fmt.Sprintf("What nodes hold: %s", counted(len(v.groups), "kind"))}
@@ -180,7 +177,7 @@ func (v *view) document() page.Document {
 	if widest(kinds.Text) > width {
 		kinds.Text = v.inWords()
 	}
-	notes := v.notes()
+	notes := slices.Concat(v.Notes, v.Outcome.Notes)
 	if len(notes) > 0 {
 		apps.Text = append(apps.Text, "") // separates the notes
 	}

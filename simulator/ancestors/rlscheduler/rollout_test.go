@@ -67,7 +67,7 @@ func TestRolloutBeatsItsRules(t *testing.T) {
 
 // Another candidate is selected only if its advantage is sufficient.
 func TestRolloutIsSure(t *testing.T) {
-	r := &Rollout{candidate: []int{0, 1, 2}}
+	r := &rollout{candidate: []int{0, 1, 2}}
 	for name, c := range map[string]struct {
 		sure  float64
 		worth []float64 // 3 candidates × 1 rule × 4 samples
