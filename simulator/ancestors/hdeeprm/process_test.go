@@ -399,13 +399,3 @@ func exclusive(t *rapid.T, r *queue.Result, tree *platform.Tree) {
 		}
 	}
 }
-
-// Run runs one episode under the pair. seed is that of the random policies, compat as in Settings.
-func (p Pair) Run(tree *platform.Tree, jobs []order.Job, seed int64, compat bool) (*queue.Result, Counts, error) {
-	e, err := NewEnvironment(tree, jobs, Limits{}, p.Settings(seed, compat))
-	if err != nil {
-		return nil, Counts{}, err
-	}
-	r, err := e.Run(func([]float32) int { return 0 })
-	return r, e.Counts(), err
-}
