@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
@@ -202,11 +203,22 @@ func table(jobs []jobDocument, now time.Time) (string, error) {
 	return strings.Join(trimmedLines(b.String()), "\n"), nil
 }
 
-const unknown = "–"
+const (
+	unknown = "–"
+	maxWhy  = 40 // length of the reason for which a job has ended, in the list
+)
 
 func state(j *jobDocument) string {
 	if j.State.Ended() && j.Reason != "" {
-		return string(j.State) + ": " + clip(j.Reason, 40)
+		why := j.Reason
+		for utf8.RuneCountInString(why) > maxWhy { // the cause comes last
+			_, rest, ok := strings.Cut(why, ": ")
+			if !ok {
+				break
+			}
+			why = rest
+		}
+		return string(j.State) + ": " + clip(why, maxWhy)
 	}
 	if j.State == cluster.Running && j.Keeps != nil && !*j.Keeps {
 		return "running, not preemptible"

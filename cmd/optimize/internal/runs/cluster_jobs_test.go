@@ -30,3 +30,15 @@ func TestRateOfPresentDevices(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// TestReasonOfFailure: of a long reason, the list shows its end, the cause.
+func TestReasonOfFailure(t *testing.T) {
+	for reason, want := range map[string]string{
+		"exit code 3": "failed: exit code 3",
+		"start the training: start \"/usr/bin/python3\": chdir /home/someone/proj: no such file or directory": "failed: no such file or directory",
+	} {
+		if got := state(&jobDocument{Job: cluster.Job{State: cluster.Failed, Reason: reason}}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

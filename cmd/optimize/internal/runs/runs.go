@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
@@ -177,10 +179,24 @@ func resumeCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
+// ofCluster returns an error for the run of a job of the cluster that has not ended: it would run on devices of other jobs.
+func ofCluster(dir string) error {
+	jobs, _, _ := cluster.Jobs(filepath.Dir(filepath.Dir(dir))) // those that can be read
+	for _, j := range jobs {
+		if j.Run == filepath.Base(dir) && !j.State.Ended() {
+			return fmt.Errorf("resume %s: it is job %d of the cluster, whose server continues it (optimize cluster serve); optimize cluster cancel %d ends the job", j.Run, j.ID, j.ID)
+		}
+	}
+	return nil
+}
+
 func resume(o cli.Options, args []string) error {
 	dir, err := findRun(o.Env, args)
 	if err != nil {
 		return err
+	}
+	if err := ofCluster(dir); err != nil {
+		return cli.Usage(err)
 	}
 	vals, err := o.ProjectSettings(o.Flags)
 	if err != nil {
