@@ -48,7 +48,7 @@ type dropout struct {
 
 var _ Valuer = (*dropout)(nil)
 
-// NewDropout returns a Dropout with the given number of passes (at least 2), distributed over the critics in turn.
+// NewDropout returns a dropout agent with the given number of passes (at least 2), distributed over the critics in turn.
 // The agent must have critics and non-zero Config.Dropout. With 0 passes its values are those of a single pass without
 // dropout, as in SLA-MORL's code, where dropout is always inactive; any agent with critics will do.
 func NewDropout(a Agent, passes int, seed uint64) (*dropout, error) {

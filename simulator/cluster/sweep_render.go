@@ -16,7 +16,7 @@ var formats = page.Formats[*decisionResult]{
 	"text": page.TextOf((*decisionResult).document),
 }
 
-// Formats returns the names of the formats of DecisionResult.Write.
+// Formats returns the names of the formats of decisionResult.Write.
 func Formats() []string { return formats.Names() }
 
 // Write writes a result in one of Formats.

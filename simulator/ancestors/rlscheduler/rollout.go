@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// RolloutOptions are the settings of a Rollout. The zero value of each field is a useful default.
+// RolloutOptions are the settings of a rollout. The zero value of each field is a useful default.
 type RolloutOptions struct {
 	// Rules complete the simulation after a candidate's start, each separately; the best result counts. nil means SAF
 	// and F4.
@@ -60,7 +60,7 @@ type rollout struct {
 	worth            []float64 // bounded slowdown, candidates × rules × samples
 }
 
-// NewRollout returns a Rollout. Unknown rules, and an agent of another sight, are errors. With an agent, a placeholder is
+// NewRollout returns a rollout. Unknown rules, and an agent of another sight, are errors. With an agent, a placeholder is
 // inserted before the rules and the nominees; one agent each is loaded for episodes without and with backfilling.
 func NewRollout(o RolloutOptions) (*rollout, error) {
 	if o.Rules == nil {

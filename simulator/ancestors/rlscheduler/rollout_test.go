@@ -22,7 +22,7 @@ func made(t testing.TB, seed uint64, n int) *Trace {
 	return &Trace{Procs: 64, Nodes: 64, Jobs: jobs}
 }
 
-// searched returns an episode of length jobs from start on, played by a Rollout.
+// searched returns an episode of length jobs from start on, played by a rollout.
 func searched(t testing.TB, trace *Trace, start, length int, backfill bool, o RolloutOptions) *Episode {
 	r, err := NewRollout(o)
 	if err != nil {
