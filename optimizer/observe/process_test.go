@@ -449,3 +449,20 @@ sys.exit(sum(p.wait() for p in ps))
 		}
 	}
 }
+
+// TestRanksLeave: a script that leaves its process group at its end, as with mp.spawn, has trained in that group.
+func TestRanksLeave(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import sys, types, torch
+group = sys.modules["torch.distributed"] = types.ModuleType("torch.distributed")
+group.is_available, group.get_rank, group.get_world_size = lambda: True, lambda: 0, lambda: 2
+group.is_initialized = lambda: True
+optimizer = torch.optim.SGD()
+for batch in torch.utils.data.DataLoader(list(range(20)), 2): optimizer.step()
+group.is_initialized = lambda: False
+`)
+	want(t, "world", f.WorldSize, 2)
+	want(t, "samples of a step", o.last(trainlog.BatchSize), 4)
+}

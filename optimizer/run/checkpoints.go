@@ -115,10 +115,16 @@ func (r *run) scanCheckpoints(force bool) {
 // saved removes files that the observer did not report if it reported others with progress: they may be exports of the model
 // that the script writes after each checkpoint.
 func (r *run) saved(files []observe.CheckpointFile) []observe.CheckpointFile {
-	if !slices.ContainsFunc(files, func(f observe.CheckpointFile) bool { return f.Reported && !r.Weights[filepath.Clean(f.Path)] }) {
+	if !slices.ContainsFunc(files, func(f observe.CheckpointFile) bool { return r.reported(f) && !r.Weights[filepath.Clean(f.Path)] }) {
 		return files
 	}
-	return slices.DeleteFunc(files, func(f observe.CheckpointFile) bool { return !f.Reported })
+	return slices.DeleteFunc(files, func(f observe.CheckpointFile) bool { return !r.reported(f) })
+}
+
+// reported reports whether the observer reported a checkpoint, to this agent or an earlier one.
+func (f *facts) reported(c observe.CheckpointFile) bool {
+	_, before := f.Positions[filepath.Clean(c.Path)]
+	return c.Reported || before
 }
 
 // positionOf returns the progress in a checkpoint, in units of work; NaN if neither its name nor the observer
@@ -208,9 +214,9 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 		return observe.CheckpointFile{}, r.Resumable
 	}
 	r.scanCheckpoints(true)
-	reports := slices.ContainsFunc(r.checkpoints.files, func(f observe.CheckpointFile) bool { return f.Reported })
+	reports := slices.ContainsFunc(r.checkpoints.files, r.reported)
 	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f observe.CheckpointFile) bool {
-		torn := reports && !f.Reported // the observer reports a save when it is complete
+		torn := reports && !r.reported(f) // the observer reports a save when it is complete
 		directory := f.Kind == observe.HuggingFace
 		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
 	})

@@ -77,15 +77,24 @@ func TestResumesFromProgress(t *testing.T) {
 // TestExportsAreNoCheckpoints: a file that the script writes after each checkpoint, without a report, is none if the reported one
 // contains progress.
 func TestExportsAreNoCheckpoints(t *testing.T) {
-	for weights, want := range map[string]string{"": "[/d/ckpt.pt]", "/d/ckpt.pt": "[/d/ckpt.pt /d/model.bin]"} {
+	for name, c := range map[string]struct {
+		reported        bool
+		weights, before string // paths
+		want            string
+	}{
+		"reported":            {true, "", "", "[/d/ckpt.pt]"},
+		"weights":             {true, "/d/ckpt.pt", "", "[/d/ckpt.pt /d/model.bin]"},
+		"to an earlier agent": {false, "", "/d/ckpt.pt", "[/d/ckpt.pt]"},
+		"not reported":        {false, "", "", "[/d/ckpt.pt /d/model.bin]"},
+	} {
 		r := &run{}
-		r.Weights = map[string]bool{weights: true}
+		r.Weights, r.Positions = map[string]bool{c.weights: true}, map[string]float64{c.before: 280}
 		var have []string
-		for _, f := range r.saved([]observe.CheckpointFile{{Path: "/d/ckpt.pt", Reported: true}, {Path: "/d/model.bin"}}) {
+		for _, f := range r.saved([]observe.CheckpointFile{{Path: "/d/ckpt.pt", Reported: c.reported}, {Path: "/d/model.bin"}}) {
 			have = append(have, f.Path)
 		}
-		if fmt.Sprint(have) != want {
-			t.Errorf("weights %q: %v, want %s", weights, have, want)
+		if fmt.Sprint(have) != c.want {
+			t.Errorf("%s: %v, want %s", name, have, c.want)
 		}
 	}
 }

@@ -70,6 +70,7 @@ class Observer:
         self.started = self.ended = False
         self.training = None
         self.trainings = 0
+        self.group = 0, 1  # rank and world size of the training
         self.loader = None  # the DataLoader pass of the last batch
         self.saving = 0  # nesting depth of saves in progress
         self.tokens, self.refilled = float(BURST), self.born
@@ -151,6 +152,7 @@ class Observer:
     def begin(self, framework, adapter=None, **facts):
         """Start a training; facts sets attributes of Training."""
         self.trainings += 1
+        self.group = 0, 1
         t = Training(self.trainings, framework, adapter)
         t.losses = {}
         for name, value in facts.items():
@@ -299,14 +301,17 @@ class Observer:
                    training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
 
     def rank(self):
-        """Return (rank, world size) of this process in the job: (0, 1) if it is not distributed."""
+        """Return (rank, world size) of this process in the job: (0, 1) if it is not distributed. A script may leave its
+        process group before the last report."""
         dist = sys.modules.get("torch.distributed")
         try:
             if dist is not None and dist.is_available() and dist.is_initialized():
-                return dist.get_rank(), dist.get_world_size()
-            return int(os.environ["RANK"]), max(1, int(os.environ["WORLD_SIZE"]))
+                self.group = dist.get_rank(), dist.get_world_size()
+            elif "RANK" in os.environ:
+                return int(os.environ["RANK"]), max(1, int(os.environ["WORLD_SIZE"]))
         except Exception:
-            return 0, 1
+            pass
+        return self.group
 
 
 def one_machine(world):
