@@ -211,7 +211,7 @@ if sys.version_info >= (3, 10):
 	want(t, "output", got, strings.NewReplacer(`b'step'`, `b'step 1 loss 0.5\n'`, "_io.FileIO", "_io.BufferedWriter").Replace(bare))
 }
 
-// Thread variables that nobody has decided on are those of the libraries of the process, not of the script and of what it starts;
+// Thread variables that are not decided are those of the libraries of the process, not of the script and of what it starts;
 // others are seen as they are.
 func TestHiddenThreads(t *testing.T) {
 	t.Parallel()
