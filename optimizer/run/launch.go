@@ -284,7 +284,7 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		if !slices.ContainsFunc(r.Environ, func(v string) bool { return strings.HasPrefix(v, "PYTHONUNBUFFERED=") }) {
 			in.Settings = append(in.Settings, "OPTIMIZE_OBSERVE_LINES=1")
 		}
-		if r.ranks <= 1 && !e.ThreadsChosen && a.CPUs >= len(r.Host.CPUIDs) && len(resources.UserThreads(r.Environ)) == 0 { // not decided
+		if r.ranks <= 1 && !e.ThreadsChosen && a.CPUs >= max(len(r.Host.CPUIDs), int(r.Host.CPUs)) && len(resources.UserThreads(r.Environ)) == 0 { // not decided
 			in.Settings = append(in.Settings, fmt.Sprintf("OPTIMIZE_OBSERVE_THREADS=%d", e.Threads))
 		}
 		env = in.Environ(env)
