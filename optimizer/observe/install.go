@@ -32,8 +32,8 @@ type Installation struct {
 	Home string
 	// Reports is the directory in which processes write reports, for NewReader.
 	Reports string
-	// Lines makes Python processes write whole lines although PYTHONUNBUFFERED is set, which the user has not set.
-	Lines bool
+	// Settings are further variables of the module, as NAME=value: see its function start.
+	Settings []string
 	// Loader sets the workers of the script's data loaders; nil leaves them unchanged.
 	Loader *Loader
 }
@@ -144,9 +144,7 @@ func (in Installation) Environ(base []string) []string {
 		}
 	}
 	out = append(out, pathVariable+"="+path, dirVariable+"="+in.Reports)
-	if in.Lines {
-		out = append(out, loaderPrefix+"LINES=1")
-	}
+	out = append(out, in.Settings...)
 	if in.Loader != nil {
 		out = append(out, in.Loader.environ()...)
 	}

@@ -198,16 +198,39 @@ if sys.version_info >= (3, 10):
     print(type(sys.stdout.buffer), sys.stdout.name, sys.stdout.mode, sys.stdout.encoding, sys.stdout.errors, sys.stdout is sys.__stdout__)
 `
 	bare, _ := o.bare(script)
+	lines := []string{"OPTIMIZE_OBSERVE_LINES=1"}
 	for _, c := range []struct {
-		lines bool
-		args  []string
-	}{{false, nil}, {true, []string{"-u"}}, {true, []string{"-Wignore", "-Xutf8", "-u"}}} {
-		o.in.Lines = c.lines
+		settings []string
+		args     []string
+	}{{nil, nil}, {lines, []string{"-u"}}, {lines, []string{"-Wignore", "-Xutf8", "-u"}}} {
+		o.in.Settings = c.settings
 		got, _ := o.run(script, c.args...)
 		want(t, strings.Join(c.args, " ")+": first write", strings.SplitN(got, "\n", 2)[0], strings.SplitN(bare, "\n", 2)[0])
 	}
 	got, _ := o.run(script, "-Wignore", "-Xutf8")
 	want(t, "output", got, strings.NewReplacer(`b'step'`, `b'step 1 loss 0.5\n'`, "_io.FileIO", "_io.BufferedWriter").Replace(bare))
+}
+
+// Thread variables that are not decided are those of the libraries of the process, not of the script and of what it starts;
+// others are seen as they are.
+func TestHiddenThreads(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	o.in.Settings = []string{"OPTIMIZE_OBSERVE_THREADS=3"}
+	o.env = append(o.env, "OMP_NUM_THREADS=3", "MKL_NUM_THREADS=5")
+	out, code := o.run(`
+import ctypes, os, subprocess, sys
+get = ctypes.CDLL(None).getenv
+get.restype = ctypes.c_char_p
+show = "import os; print(os.environ.get('OMP_NUM_THREADS'), os.environ.get('MKL_NUM_THREADS'))"
+print(get(b"OMP_NUM_THREADS"), "OMP_NUM_THREADS" in os.environ, os.environ["MKL_NUM_THREADS"], flush=True)
+subprocess.run([sys.executable, "-c", show], check=True)
+subprocess.run([sys.executable, "-c", show], check=True, env=dict(os.environ, OMP_NUM_THREADS="3"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+print(get(b"OMP_NUM_THREADS"))
+`)
+	want(t, "exit code", code, 0)
+	want(t, "output", out, "b'3' False 5\nNone 5\n3 5\nb'1'\n")
 }
 
 // A launcher's children are not observed if the script disables it, and a clean environment stays clean for other

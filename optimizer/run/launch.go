@@ -279,8 +279,15 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		env = append(env, r.Lease.Environ...)
 	}
 	if r.observer != nil {
-		r.observer.installed.Lines = !slices.ContainsFunc(r.Environ, func(v string) bool { return strings.HasPrefix(v, "PYTHONUNBUFFERED=") })
-		env = r.observer.installed.Environ(env)
+		in := &r.observer.installed
+		in.Settings = nil
+		if !slices.ContainsFunc(r.Environ, func(v string) bool { return strings.HasPrefix(v, "PYTHONUNBUFFERED=") }) {
+			in.Settings = append(in.Settings, "OPTIMIZE_OBSERVE_LINES=1")
+		}
+		if r.ranks <= 1 && !e.ThreadsChosen && a.CPUs >= max(len(r.Host.CPUIDs), int(r.Host.CPUs)) && len(resources.UserThreads(r.Environ)) == 0 { // not decided
+			in.Settings = append(in.Settings, fmt.Sprintf("OPTIMIZE_OBSERVE_THREADS=%d", e.Threads))
+		}
+		env = in.Environ(env)
 	}
 	return env
 }

@@ -501,3 +501,34 @@ func TestEarlierTrainings(t *testing.T) {
 		})
 	}
 }
+
+// TestSettingsOfTheObserver: what the agent itself adds to the environment is marked for the observer, but for thread variables
+// that an allocation or the user decides.
+func TestSettingsOfTheObserver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cpus           string
+		environ        []string
+		lines, threads string
+	}{
+		"all CPUs":      {"4", nil, "1", "all"},
+		"fewer CPUs":    {"2", nil, "1", ""},
+		"user's values": {"4", []string{"OMP_NUM_THREADS=3", "PYTHONUNBUFFERED=1"}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var lines, threads, visible string
+			s := observedStage(t, func(a *actor) launch.Exit {
+				lines, threads, visible = a.setting("OPTIMIZE_OBSERVE_LINES"), a.setting("OPTIMIZE_OBSERVE_THREADS"), a.setting("OMP_NUM_THREADS")
+				return finished
+			})
+			s.cfg.CPUs = c.cpus
+			agent := s.agent()
+			agent.Environ = append(agent.Environ, c.environ...)
+			agent.Run(t.Context(), s.cfg, nil)
+			if want := strings.Replace(c.threads, "all", visible, 1); lines != c.lines || threads != want || visible == "" {
+				t.Errorf("lines %q, threads %q of %q; want %q, %q", lines, threads, visible, c.lines, want)
+			}
+		})
+	}
+}

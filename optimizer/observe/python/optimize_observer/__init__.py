@@ -61,11 +61,21 @@ def start(here):
             pass  # this process reports nothing
     if settings.get("OPTIMIZE_OBSERVE_LINES"):
         write_lines()
+    hide_threads(os.environ, settings.pop("OPTIMIZE_OBSERVE_THREADS", ""))
     children.install()
     sys.meta_path.insert(0, Finder())
     for name in HOOKS:
         if name in sys.modules:
             hook(sys.modules[name])
+
+
+def hide_threads(environ, count):
+    """Hide the thread variables that the agent has set to count from os.environ. joblib, dask, ray and torchrun, which divide the
+    CPUs among processes, would take them for the user's and let each process use all CPUs. The libraries of this process, which
+    read the C environment, follow them."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+        if count and environ.get(name) == count:
+            environ._data.pop(environ.encodekey(name))
 
 
 def write_lines():
