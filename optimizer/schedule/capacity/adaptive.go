@@ -12,8 +12,8 @@ import (
 // the zero value is ready.
 //
 // It meets every deadline that a machine on demand from the start would meet, by the same safety net as Uniform. It
-// pays at most riskShare more than that machine: it leaves the machine on demand, or starts spot capacity, only while
-// the total loss of that step leaves the cost within this limit.
+// pays at most riskStarts starts of that machine, and riskShare, more than it: it leaves the machine on demand, or starts
+// spot capacity, only while the total loss of that step leaves the cost within this limit.
 //
 // A plan takes O(planSteps · planCells · capacities²); a choice O(zones · ticks of a week).
 type Adaptive struct {
@@ -41,8 +41,9 @@ const (
 	renewal   = 12 * 3600.0 // seconds between estimates
 	planSteps = 240         // most steps until the deadline
 	planCells = 240         // cells of the remaining work
-	// riskShare is the largest expense above that of a machine on demand alone, as a share of it.
-	riskShare = 0.05
+	// riskShare is the largest expense above that of a machine on demand alone, as a share of it; riskStarts in changeovers,
+	// with the work that is lost at each. None at all would exclude every use of spot capacity, which may be lost at once.
+	riskShare, riskStarts = 0.05, 3
 )
 
 // state is the state of a job in the plan, without its remaining time and work.
@@ -77,20 +78,22 @@ func (p *Adaptive) Choose(s State) Choice {
 	if p.value == nil || s.NowS >= p.madeS+renewal {
 		p.plan(s)
 	}
-	stays := s.stays()
+	stays, late, usd := s.stays(), s.late(), s.SpotUSDHour
 	_, up := s.spot()
+	if s.USDHour != nil { // it may rise to that
+		usd = s.OnDemandUSDHour
+	}
+	lost := (s.ChangeoverS + s.LossS()) / 3600 * usd // by a start of spot capacity
+	mayStart := !late && s.withinRisk(lost)
 	best, least := Choice{Machine: OnDemand}, p.cost(s, capacity, OnDemand)
+	if !s.withinRisk(lost + s.finish(s.On.Machine, 0)) { // the machine on demand could not be left for spot capacity
+		least = s.finish(s.On.Machine, s.WorkS-s.DoneS)
+	}
 	offer := func(next Choice) {
 		if usd := p.cost(s, capacity, next.Machine); usd < least {
 			best, least = next, usd
 		}
 	}
-	late := s.late()
-	usd := s.SpotUSDHour
-	if s.USDHour != nil { // it may rise to that
-		usd = s.OnDemandUSDHour
-	}
-	mayStart := !late && s.withinRisk((s.ChangeoverS+s.LossS())/3600*usd)
 	if stays || up && mayStart {
 		offer(Choice{Spot, zone})
 	}
@@ -122,10 +125,12 @@ func (p *Adaptive) follow(s State) float64 {
 	return p.meanUSD
 }
 
-// withinRisk reports whether the job stays within riskShare of the cost on demand alone if it leaves its machine, loses
+// withinRisk reports whether the job stays within the limit above the cost on demand alone if it leaves its machine, loses
 // an amount, and does its remaining work on demand.
 func (s State) withinRisk(lostUSD float64) bool {
-	return s.PaidUSD+lostUSD+s.finish(None, s.WorkS-s.DoneS) <= (1+riskShare)*s.AloneUSD()
+	alone := s.AloneUSD()
+	most := min(riskShare*alone, riskStarts*(s.ChangeoverS+s.LossS())/3600*s.OnDemandUSDHour)
+	return s.PaidUSD+lostUSD+s.finish(None, s.WorkS-s.DoneS) <= (1+1e-9)*alone+most
 }
 
 // finish returns the cost of the remaining work on demand.
