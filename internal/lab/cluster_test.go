@@ -270,13 +270,14 @@ func TestCluster(t *testing.T) {
 
 // TestClusterFidelity runs 20 trainings on four nodes of three types under each of six policies, three at the same time as
 // the nodes have four CPUs each: the mean completion time of each day is within 5 % of the simulation in its report, and from
-// the day of any policy the others are predicted so that the live mean is within 5 % of the 90 % interval of single simulated
-// days. It requires a quiet machine: with -long. If TRAINOPT_FIDELITY is a directory, the event logs are kept there.
+// the day of any policy the others of the same time are predicted so that the live mean is within 5 % of the 90 % interval of
+// single simulated days. Days of other times have other latencies of Slurm, which no day predicts. It requires a quiet machine: with -long. If TRAINOPT_FIDELITY is a directory, the event logs are kept there.
 func TestClusterFidelity(t *testing.T) {
 	needLong(t)
 	policies := []string{"fifo_perf", "srtf", "max_min_fairness_perf", "isolated", "tiresias", "themis"}
 	var audits []*replay.Audit
-	for batch := range slices.Chunk(policies, 3) {
+	const together = 3
+	for batch := range slices.Chunk(policies, together) {
 		audits = append(audits, auditDays(t, batch, policies)...)
 	}
 	for i, a := range audits {
@@ -289,10 +290,11 @@ func TestClusterFidelity(t *testing.T) {
 	}
 	for i, a := range audits {
 		for _, o := range a.Others {
-			live := audits[slices.Index(policies, o.Policy)].Live.MeanJCTS
+			k := slices.Index(policies, o.Policy)
+			live := audits[k].Live.MeanJCTS
 			t.Logf("from the day of %-22s %-22s %+.1f %%, single days %.1f to %.1f s, live %.1f s", policies[i], o.Policy, 100*(float64(o.MeanJCTS.Value/live)-1),
 				float64(o.OneDay.Lo), float64(o.OneDay.Hi), float64(live))
-			if !(live >= 0.95*o.OneDay.Lo && live <= 1.05*o.OneDay.Hi) {
+			if k/together == i/together && !(live >= 0.95*o.OneDay.Lo && live <= 1.05*o.OneDay.Hi) {
 				t.Errorf("from the day of %s, %s is predicted %+.1f %% off", policies[i], o.Policy, 100*(float64(o.MeanJCTS.Value/live)-1))
 			}
 		}
