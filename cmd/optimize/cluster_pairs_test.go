@@ -276,13 +276,15 @@ func TestClusterPairMemory(t *testing.T) {
 	}
 }
 
-// sharedDay runs a day under a policy that co-locates jobs, and returns its audit.
-func sharedDay(t *testing.T, policy string, epochs []int, every time.Duration, draws int) *replay.Audit {
+// sharedDay runs a day under a policy that co-locates jobs, after a time that staggers it with others, and returns its audit.
+func sharedDay(t *testing.T, policy string, epochs []int, every, after time.Duration, draws int) *replay.Audit {
 	w := newSharing(t)
+	time.Sleep(after)
 	server := w.served("--policy", policy, "--round", "10s", "--devices", "a100=1@1,v100=1@1")
+	begin := time.Now()
 	for i := range epochs {
+		time.Sleep(time.Until(begin.Add(time.Duration(i) * every)))
 		w.run("cluster", "submit", "--train", []string{"light.py", "heavy.py"}[i%2], "--epochs", fmt.Sprint(epochs[i]))
-		time.Sleep(every)
 	}
 	w.run("cluster", "drain")
 	if err := server.Wait(); err != nil {
@@ -304,10 +306,10 @@ func TestClusterPairFidelity(t *testing.T) {
 		needParallel(t, len(policies))
 		epochs = []int{300, 250, 150, 400, 120, 350, 260, 180, 220, 200}
 	}
-	for _, policy := range policies {
+	for i, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
-			a := sharedDay(t, policy, epochs, every, draws)
+			a := sharedDay(t, policy, epochs, every, time.Duration(i)*every/time.Duration(len(policies)), draws)
 			off := float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS) - 1
 			gain, seconds := 0.0, 0.0
 			for _, p := range a.Pairs {
