@@ -35,10 +35,10 @@ func (a *multiPolicy) ask(o Observation, w []float32) ([]*critic, []float32, int
 	return p.critics, p.inputs(o), a.shape.Actions, p.scale
 }
 
-// dropout is an agent whose values are those of several passes through its critics with active dropout, so that their
+// Dropout is an agent whose values are those of several passes through its critics with active dropout, so that their
 // spread measures the uncertainty (Gal, Ghahramani, Dropout as a Bayesian approximation, ICML 2016). It requires networks
 // trained with dropout. Cost: passes × parameters.
-type dropout struct {
+type Dropout struct {
 	valued
 	passes int
 	seed   uint64
@@ -46,12 +46,12 @@ type dropout struct {
 	nets   map[*network.Network]*network.Trainer
 }
 
-var _ Valuer = (*dropout)(nil)
+var _ Valuer = (*Dropout)(nil)
 
-// NewDropout returns a dropout agent with the given number of passes (at least 2), distributed over the critics in turn.
+// NewDropout returns a Dropout with the given number of passes (at least 2), distributed over the critics in turn.
 // The agent must have critics and non-zero Config.Dropout. With 0 passes its values are those of a single pass without
 // dropout, as in SLA-MORL's code, where dropout is always inactive; any agent with critics will do.
-func NewDropout(a Agent, passes int, seed uint64) (*dropout, error) {
+func NewDropout(a Agent, passes int, seed uint64) (*Dropout, error) {
 	v, ok := a.(valued)
 	if !ok {
 		return nil, fmt.Errorf("dropout in agent %s: it has no critics", a.Name())
@@ -63,11 +63,11 @@ func NewDropout(a Agent, passes int, seed uint64) (*dropout, error) {
 	if passes < 0 || passes == 1 {
 		return nil, fmt.Errorf("dropout in agent %s: %d passes, want at least 2", a.Name(), passes)
 	}
-	return &dropout{valued: v, passes: passes, seed: seed, nets: map[*network.Network]*network.Trainer{}}, nil
+	return &Dropout{valued: v, passes: passes, seed: seed, nets: map[*network.Network]*network.Trainer{}}, nil
 }
 
 // Values returns the values of each pass; the dropout masks are the same in every call.
-func (e *dropout) Values(o Observation, w []float32) [][]float32 {
+func (e *Dropout) Values(o Observation, w []float32) [][]float32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	critics, x, rows, scale := e.ask(o, w)

@@ -22,8 +22,8 @@ import (
 // ErrNoMachine is returned when no machine satisfies the bounds of the question.
 var ErrNoMachine = errors.New("no machine")
 
-// answer is the prediction for a question.
-type answer struct {
+// Answer is the prediction for a question.
+type Answer struct {
 	Question *Question
 	Work     work
 	// Startup is the time from launch to the first work; unknown without a measurement, and then counted as zero.
@@ -50,7 +50,7 @@ type answer struct {
 // Ask answers a question from measurements. The error wraps [transfer.ErrNoBasis] when no measurement resembles the
 // question, and [ErrNoMachine] when no machine satisfies its bounds. The cost is one prediction for each of at most
 // mostConfigurations configurations, and further predictions of some of them with hypothetical measurements.
-func Ask(q *Question, entries []history.Entry, learn learner) (*answer, error) {
+func Ask(q *Question, entries []history.Entry, learn learner) (*Answer, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func Ask(q *Question, entries []history.Entry, learn learner) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{Question: q, Work: s.work, Startup: s.startup, Configurations: s.configs, Options: s.options(), Interruptions: s.interruptions}
+	a := &Answer{Question: q, Work: s.work, Startup: s.startup, Configurations: s.configs, Options: s.options(), Interruptions: s.interruptions}
 	a.Notes = append(append(a.Notes, q.Notes...), notes...)
 	if left > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: their speed cannot be predicted from any measurement", left, left+len(s.configs)))
@@ -241,10 +241,10 @@ func (s *predictionContext) options() []option {
 }
 
 // markets returns the markets in which the machine has a price.
-func (m *machine) markets() []market {
-	var out []market
+func (m *machine) markets() []Market {
+	var out []Market
 	if m.Rates != nil {
-		return []market{marketOwned}
+		return []Market{marketOwned}
 	}
 	if m.Offer.OnDemand > 0 {
 		out = append(out, marketOnDemand)
@@ -272,7 +272,7 @@ func interruptionsOf(q *Question, same []history.Entry) cost.Interruptions {
 }
 
 // remark appends notes about assumptions and omissions.
-func (a *answer) remark() {
+func (a *Answer) remark() {
 	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	q := a.Question
 	if !known(a.Startup) && a.Work.Quantity != transfer.Trainings {
@@ -300,7 +300,7 @@ func (a *answer) remark() {
 	}
 }
 
-func (a *answer) chosenConfiguration() *configuration {
+func (a *Answer) chosenConfiguration() *configuration {
 	if a.Chosen < 0 {
 		return nil
 	}

@@ -96,7 +96,7 @@ func (s *Server) outcome(w http.ResponseWriter, r *http.Request, code int, field
 }
 
 // target returns the run of a request that changes something, which it has answered if no such run exists.
-func (s *Server) target(w http.ResponseWriter, r *http.Request, possible bool, what string) (*Summary, bool) {
+func (s *Server) target(w http.ResponseWriter, r *http.Request, possible bool, what string) (*runSummary, bool) {
 	run, ok := s.find(w, r)
 	if ok && !possible {
 		s.refuse(w, r, http.StatusNotImplemented, "this page cannot "+what+" runs")

@@ -22,7 +22,7 @@ const maxCompared = 8
 
 // compared is a run in a comparison.
 type compared struct {
-	*Summary
+	*runSummary
 	Sign, Class string
 	Light       page.Light
 	Without     string // address of the comparison without this run
@@ -89,7 +89,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 			body.Missing = append(body.Missing, id)
 			continue
 		}
-		c := compared{Summary: run, Sign: page.Letter(len(body.Runs)), Class: page.Class(len(body.Runs)), Light: run.light, rec: rec, Without: address(over, id)}
+		c := compared{runSummary: run, Sign: page.Letter(len(body.Runs)), Class: page.Class(len(body.Runs)), Light: run.light, rec: rec, Without: address(over, id)}
 		c.samples, c.training = tableOf(run, "samples.csv", sampleColumns), tableOf(run, "performance_metrics.csv", trainingColumns)
 		body.Runs = append(body.Runs, c)
 	}
@@ -100,7 +100,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusOK, "compare", s.shell(r, "Compare runs", "/", body))
 }
 
-func tableOf(run *Summary, file string, names []string) map[string][]float64 {
+func tableOf(run *runSummary, file string, names []string) map[string][]float64 {
 	columns, _, err := columnsOf(filepath.Join(run.dir, file), names, maxPoints)
 	out := map[string][]float64{}
 	for i, name := range names {
@@ -135,7 +135,7 @@ func (b *compareBody) fill() {
 		for i := range b.Runs {
 			run := &b.Runs[i]
 			x, y := c.values(run)
-			line := page.Series{Name: run.Sign + " " + titleOf(run.Summary), Class: run.Class, Sign: run.Sign, Dense: true, Dashed: i%2 == 1}
+			line := page.Series{Name: run.Sign + " " + titleOf(run.runSummary), Class: run.Class, Sign: run.Sign, Dense: true, Dashed: i%2 == 1}
 			for k := range min(len(x), len(y)) {
 				if page.Known(x[k]) {
 					line.Points = append(line.Points, page.Point{X: x[k], Y: y[k]})
@@ -189,7 +189,7 @@ func parallel(runs []compared) *page.Picture {
 		if unit == "" && r.Throughput.Known() {
 			unit = r.ThroughputUnit
 		}
-		p.Lines = append(p.Lines, page.Thread{Name: titleOf(r.Summary), Class: r.Class, Sign: r.Sign})
+		p.Lines = append(p.Lines, page.Thread{Name: titleOf(r.runSummary), Class: r.Class, Sign: r.Sign})
 	}
 	for _, a := range []struct {
 		name string

@@ -18,8 +18,8 @@ import (
 	"trainopt/sla"
 )
 
-// Summary is a run in the list of runs. Times are in seconds, money in USD; an unknown number is null.
-type Summary struct {
+// runSummary is a run in the list of runs. Times are in seconds, money in USD; an unknown number is null.
+type runSummary struct {
 	ID             string         `json:"run_id"`
 	Name           string         `json:"name"`
 	Script         string         `json:"script"`
@@ -65,7 +65,7 @@ type allocation struct {
 }
 
 // mostWaste returns the largest cause: causes may overlap, so their sum could count a dollar twice. Unknown if none is known.
-func (s *Summary) mostWaste() float64 {
+func (s *runSummary) mostWaste() float64 {
 	w, most := s.WasteUSD, math.NaN()
 	for _, n := range []journal.Number{w.Idle, w.InputBound, w.OverProvisioned, w.Restarts, w.Failed} {
 		if n.Known() && !(most >= float64(n)) {
@@ -83,8 +83,8 @@ type index struct {
 	updating sync.Mutex // one update at a time
 
 	mu      sync.Mutex
-	runs    []*Summary // newest first; never changed, only replaced
-	byID    map[string]*Summary
+	runs    []*runSummary // newest first; never changed, only replaced
+	byID    map[string]*runSummary
 	total   int // run directories, including those not read yet
 	version uint64
 	updated time.Time     // end of the last update; zero: none
@@ -98,13 +98,13 @@ const firstRuns = 60
 const freshFor = time.Second
 
 func newIndex(stateDir string) *index {
-	return &index{stateDir: stateDir, byID: map[string]*Summary{}, first: make(chan struct{})}
+	return &index{stateDir: stateDir, byID: map[string]*runSummary{}, first: make(chan struct{})}
 }
 
 // listing is a state of the index.
 type listing struct {
-	runs    []*Summary // newest first; shared, not to be changed
-	total   int        // runs, including those not read yet
+	runs    []*runSummary // newest first; shared, not to be changed
+	total   int           // runs, including those not read yet
 	version uint64
 }
 
@@ -126,7 +126,7 @@ func (x *index) list() listing {
 }
 
 // run returns the summary of a run as it is now; false if there is no such run.
-func (x *index) run(id string) (*Summary, bool) {
+func (x *index) run(id string) (*runSummary, bool) {
 	if id == "" || strings.ContainsAny(id, "/\\") || strings.HasPrefix(id, ".") {
 		return nil, false
 	}
@@ -158,7 +158,7 @@ func (x *index) run(id string) (*Summary, bool) {
 }
 
 // settled reports whether a run changes only together with its directory.
-func (s *Summary) settled() bool { return s.State != "running" }
+func (s *runSummary) settled() bool { return s.State != "running" }
 
 // update reads new and changed runs, newest first, and publishes the list.
 func (x *index) update() {
@@ -173,7 +173,7 @@ func (x *index) update() {
 		}
 	}
 	changed := len(dirs) != len(before)
-	runs := make([]*Summary, 0, len(dirs))
+	runs := make([]*runSummary, 0, len(dirs))
 	for i, id := range dirs {
 		if i == firstRuns && len(before) == 0 {
 			x.publish(runs, len(dirs), true)
@@ -195,8 +195,8 @@ func (x *index) update() {
 	x.publish(runs, len(dirs), changed)
 }
 
-func (x *index) publish(runs []*Summary, total int, changed bool) {
-	byID := make(map[string]*Summary, len(runs))
+func (x *index) publish(runs []*runSummary, total int, changed bool) {
+	byID := make(map[string]*runSummary, len(runs))
 	for _, s := range runs {
 		byID[s.ID] = s
 	}
@@ -214,12 +214,12 @@ func (x *index) publish(runs []*Summary, total int, changed bool) {
 }
 
 // summarize reads a run directory. A run whose record cannot be read is included with the reason.
-func summarize(dir string, changed time.Time) *Summary {
+func summarize(dir string, changed time.Time) *runSummary {
 	id := filepath.Base(dir)
 	agent := journal.HolderOf(dir)
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
-		s := &Summary{ID: id, Name: id, State: "unreadable", Reason: err.Error(), Tags: []string{}, light: page.Muted, dir: dir, changed: changed, SLA: "none"}
+		s := &runSummary{ID: id, Name: id, State: "unreadable", Reason: err.Error(), Tags: []string{}, light: page.Muted, dir: dir, changed: changed, SLA: "none"}
 		if errors.Is(err, fs.ErrNotExist) {
 			s.State, s.Reason = "never began", "no record"
 			if agent != nil {
@@ -239,7 +239,7 @@ func summarize(dir string, changed time.Time) *Summary {
 	return s
 }
 
-func blankNumbers(s *Summary) {
+func blankNumbers(s *runSummary) {
 	for _, n := range []*journal.Number{&s.Seconds, &s.CostUSD, &s.BudgetUSD, &s.DeadlineS, &s.Units, &s.TotalUnits, &s.Throughput, &s.CPUUtil, &s.GPUUtil, &s.PeakMemoryGiB,
 		&s.Allocation.MemoryGiB, &s.WasteUSD.Idle, &s.WasteUSD.InputBound, &s.WasteUSD.OverProvisioned, &s.WasteUSD.Restarts, &s.WasteUSD.Failed} {
 		*n = journal.Unknown()
@@ -247,9 +247,9 @@ func blankNumbers(s *Summary) {
 }
 
 // summary returns the summary of a record.
-func summary(rec *journal.Record, agent *journal.Holder) *Summary {
+func summary(rec *journal.Record, agent *journal.Holder) *runSummary {
 	o := rec.Outcome
-	s := &Summary{Name: rec.Name, Script: rec.Script.Path, StartedAt: rec.StartedAt, FinishedAt: rec.FinishedAt, Seconds: o.Seconds, CostUSD: o.CostUSD,
+	s := &runSummary{Name: rec.Name, Script: rec.Script.Path, StartedAt: rec.StartedAt, FinishedAt: rec.FinishedAt, Seconds: o.Seconds, CostUSD: o.CostUSD,
 		Units: o.Epochs, TotalUnits: rec.Training.TotalUnits, Unit: cmp.Or(rec.Training.Unit, "epoch"), Throughput: o.Throughput,
 		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
 		Preference: rec.Preference.String(), WasteUSD: rec.Waste, Tags: []string{}}

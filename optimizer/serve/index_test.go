@@ -29,7 +29,7 @@ func TestTenThousandRuns(t *testing.T) {
 	}
 	list := struct {
 		Total, Read, Found, Pages int
-		Runs                      []Summary
+		Runs                      []runSummary
 	}{}
 	for deadline := time.Now().Add(2 * time.Minute); list.Read < n && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		_, body, _ := s.ask("GET", "/api/runs?q=bert&state=failed&sort=cost&size=100", "")

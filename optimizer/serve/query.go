@@ -16,8 +16,8 @@ import (
 // query selects, orders and cuts the list of runs.
 type query struct {
 	Words string // all must occur in the id, name, script, model, state, tags or note of a run
-	State string // of Summary; empty: all
-	SLA   string // of Summary; empty: all
+	State string // of runSummary; empty: all
+	SLA   string // of runSummary; empty: all
 	Tag   string
 	Sort  string // a key of orders
 	Down  bool
@@ -29,15 +29,15 @@ type query struct {
 var sizes = []int{25, 50, 100, 250}
 
 // orders are the orders of the list. Unknown values come last in both directions.
-var orders = map[string]func(s *Summary) (float64, string){
-	"started":  func(s *Summary) (float64, string) { return 0, s.ID },
-	"name":     func(s *Summary) (float64, string) { return 0, strings.ToLower(s.Name) },
-	"state":    func(s *Summary) (float64, string) { return 0, s.State },
-	"sla":      func(s *Summary) (float64, string) { return 0, s.SLA },
-	"progress": func(s *Summary) (float64, string) { return float64(s.Units) / float64(s.TotalUnits), "" },
-	"time":     func(s *Summary) (float64, string) { return float64(s.Seconds), "" },
-	"cost":     func(s *Summary) (float64, string) { return float64(s.CostUSD), "" },
-	"waste":    func(s *Summary) (float64, string) { return s.mostWaste(), "" },
+var orders = map[string]func(s *runSummary) (float64, string){
+	"started":  func(s *runSummary) (float64, string) { return 0, s.ID },
+	"name":     func(s *runSummary) (float64, string) { return 0, strings.ToLower(s.Name) },
+	"state":    func(s *runSummary) (float64, string) { return 0, s.State },
+	"sla":      func(s *runSummary) (float64, string) { return 0, s.SLA },
+	"progress": func(s *runSummary) (float64, string) { return float64(s.Units) / float64(s.TotalUnits), "" },
+	"time":     func(s *runSummary) (float64, string) { return float64(s.Seconds), "" },
+	"cost":     func(s *runSummary) (float64, string) { return float64(s.CostUSD), "" },
+	"waste":    func(s *runSummary) (float64, string) { return s.mostWaste(), "" },
 }
 
 // parseQuery reads a query from the parameters of an address. Values that are not valid are errors.
@@ -109,9 +109,9 @@ func (q query) link(pairs ...string) string {
 }
 
 // selected returns the runs of the query in order, uncut. O(n log n).
-func (q query) selected(runs []*Summary) []*Summary {
+func (q query) selected(runs []*runSummary) []*runSummary {
 	words := strings.Fields(strings.ToLower(q.Words))
-	var out []*Summary
+	var out []*runSummary
 	for _, s := range runs {
 		if q.State != "" && s.State != q.State || q.SLA != "" && s.SLA != q.SLA || q.Tag != "" && !slices.Contains(s.Tags, q.Tag) ||
 			slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s.words, w) }) {
@@ -128,7 +128,7 @@ func (q query) selected(runs []*Summary) []*Summary {
 	type key struct {
 		number float64
 		text   string
-		run    *Summary
+		run    *runSummary
 	}
 	keys := make([]key, len(out))
 	for i, s := range out {
@@ -152,7 +152,7 @@ func (q query) selected(runs []*Summary) []*Summary {
 }
 
 // cut returns one page of runs and the number of pages, at least 1. A page beyond the last is the last.
-func (q *query) cut(runs []*Summary) (part []*Summary, pages int) {
+func (q *query) cut(runs []*runSummary) (part []*runSummary, pages int) {
 	pages = max(1, (len(runs)+q.Size-1)/q.Size)
 	q.Page = min(q.Page, pages)
 	from := (q.Page - 1) * q.Size

@@ -23,7 +23,7 @@ import (
 
 // runBody is the content of the page of a run.
 type runBody struct {
-	Run     *Summary
+	Run     *runSummary
 	Problem string
 	Done    string // outcome of the last change
 	Parts   map[string]template.HTML
@@ -37,7 +37,7 @@ type liveChart struct{ Name, Title, Limit, Unit, About string }
 type output struct{ Stream, Title, Text string }
 
 // find returns the run that a request names; it has answered the request if no such run exists.
-func (s *Server) find(w http.ResponseWriter, r *http.Request) (*Summary, bool) {
+func (s *Server) find(w http.ResponseWriter, r *http.Request) (*runSummary, bool) {
 	run, ok := s.index.run(r.PathValue("id"))
 	if !ok {
 		s.refuse(w, r, http.StatusNotFound, "there is no such run")
@@ -82,10 +82,10 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusOK, "run", sh)
 }
 
-func titleOf(s *Summary) string { return cmp.Or(s.Name, s.ID) }
+func titleOf(s *runSummary) string { return cmp.Or(s.Name, s.ID) }
 
 // liveCharts lists the charts of a run with their limits.
-func liveCharts(s *Summary) []liveChart {
+func liveCharts(s *runSummary) []liveChart {
 	limit := func(n journal.Number) string {
 		if !n.Known() {
 			return ""
@@ -158,7 +158,7 @@ type frontRow struct {
 }
 
 // frontOf returns the candidates of the last decision. Points on the front come first, from the fastest.
-func frontOf(rec *journal.Record, run *Summary) frontView {
+func frontOf(rec *journal.Record, run *runSummary) frontView {
 	v := frontView{ID: run.ID, Live: run.State == "running", Now: rec.Preference.String(), Weights: rec.Preference, HasSLA: run.BudgetUSD.Known() || run.DeadlineS.Known()}
 	for _, name := range []string{"time", "cost", "resource", "balanced"} {
 		v.Presets = append(v.Presets, preset{Name: name, Current: name == v.Now})
@@ -335,7 +335,7 @@ type series struct {
 	After   string                      `json:"after"` // of the event stream, to continue after the last row
 }
 
-func readSeries(run *Summary, file string, names []string) (series, error) {
+func readSeries(run *runSummary, file string, names []string) (series, error) {
 	columns, at, err := columnsOf(filepath.Join(run.dir, file), names, maxPoints)
 	out := series{Schema: 1, RunID: run.ID, Columns: map[string][]journal.Number{}, After: cursor{samples: at}.String()}
 	for i, name := range names {

@@ -39,15 +39,15 @@ type head struct {
 
 // runRow is a run in the list.
 type runRow struct {
-	*Summary
+	*runSummary
 	Light, SLALight page.Light
 	Time, Cost      string
 	Progress        string
 	Percent         string // of the work; empty if the total is unknown
 }
 
-func rowOfRun(s *Summary) runRow {
-	r := runRow{Summary: s, Light: s.light, SLALight: s.slaLight, Time: page.Duration(float64(s.Seconds)), Cost: page.USD(float64(s.CostUSD)), Progress: progressWords(s)}
+func rowOfRun(s *runSummary) runRow {
+	r := runRow{runSummary: s, Light: s.light, SLALight: s.slaLight, Time: page.Duration(float64(s.Seconds)), Cost: page.USD(float64(s.CostUSD)), Progress: progressWords(s)}
 	if p := 100 * float64(s.Units) / float64(s.TotalUnits); page.Known(p) {
 		r.Percent = strconv.Itoa(int(math.Min(100, math.Floor(p))))
 	}
@@ -55,7 +55,7 @@ func rowOfRun(s *Summary) runRow {
 }
 
 // progressWords returns "12 of 40 epochs".
-func progressWords(s *Summary) string {
+func progressWords(s *runSummary) string {
 	switch {
 	case !s.Units.Known():
 		return page.NoData
@@ -65,7 +65,7 @@ func progressWords(s *Summary) string {
 	return fmt.Sprintf("%s %ss", page.Count(float64(s.Units)), s.Unit)
 }
 
-// stateWords lists the values of Summary.State that a user may select.
+// stateWords lists the values of runSummary.State that a user may select.
 var stateWords = []string{"running", "interrupted", "finished", "stopped", "failed", "planned only", "never began", "unreadable"}
 
 var slaWords = []string{"met", "at-risk", "missed", "unknown", "none"}
@@ -133,7 +133,7 @@ func (s *Server) runsBody(q query, list listing) runsBody {
 }
 
 // tagsOf returns the tags of all runs, the most frequent first, at most 50.
-func tagsOf(runs []*Summary) []string {
+func tagsOf(runs []*runSummary) []string {
 	count := map[string]int{}
 	for _, s := range runs {
 		for _, t := range s.Tags {
@@ -159,7 +159,7 @@ func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) {
 	found := q.selected(list.runs)
 	part, pages := q.cut(found)
 	if part == nil {
-		part = []*Summary{}
+		part = []*runSummary{}
 	}
 	answerJSON(w, http.StatusOK, map[string]any{"schema": 1, "total": list.total, "read": len(list.runs), "found": len(found), "page": q.Page, "pages": pages, "size": q.Size, "runs": part})
 }

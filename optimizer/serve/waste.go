@@ -119,7 +119,7 @@ func (s *Server) wastePage(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusOK, "waste", s.shell(r, "Wasted spend", "/waste", body))
 }
 
-func causesTable(runs []*Summary) *page.Table {
+func causesTable(runs []*runSummary) *page.Table {
 	t := &page.Table{Caption: "Wasted spend by cause, over all runs", Columns: slices.Concat(page.Left("Cause"), page.Right("USD", "Runs"), page.Left("What it is")), Named: true}
 	for _, c := range causes {
 		sum, n := 0.0, 0
@@ -139,10 +139,10 @@ func causesTable(runs []*Summary) *page.Table {
 }
 
 // costlyTable lists the runs with the largest waste by one cause; causes may overlap and are not added.
-func costlyTable(runs []*Summary) *page.Table {
+func costlyTable(runs []*runSummary) *page.Table {
 	t := &page.Table{Caption: "Runs with the largest waste", Columns: slices.Concat(page.Left("Run", "State"), page.Right("Cost", "Largest waste"), page.Left("Cause"))}
-	costly := slices.DeleteFunc(slices.Clone(runs), func(s *Summary) bool { return !(s.mostWaste() > 0) })
-	slices.SortStableFunc(costly, func(a, b *Summary) int { return cmp.Compare(b.mostWaste(), a.mostWaste()) })
+	costly := slices.DeleteFunc(slices.Clone(runs), func(s *runSummary) bool { return !(s.mostWaste() > 0) })
+	slices.SortStableFunc(costly, func(a, b *runSummary) int { return cmp.Compare(b.mostWaste(), a.mostWaste()) })
 	for _, run := range costly[:min(len(costly), mostRuns)] {
 		cause := ""
 		for _, c := range causes {
@@ -164,7 +164,7 @@ const (
 
 // oversizeTable lists ended runs that held at least twice what they used, newest first, one per script, with what would
 // have sufficed.
-func oversizeTable(runs []*Summary) *page.Table {
+func oversizeTable(runs []*runSummary) *page.Table {
 	t := &page.Table{Caption: "Right-sizing: what recent runs held and used", Columns: page.Left("Run", "Allocation", "CPU use", "GPU use", "Peak memory", "Would have sufficed")}
 	seen := map[string]bool{}
 	for _, run := range runs {
@@ -182,7 +182,7 @@ func oversizeTable(runs []*Summary) *page.Table {
 }
 
 // rightSize describes the resources that a run would have needed, by its measured use; empty if it used what it held.
-func rightSize(s *Summary) string {
+func rightSize(s *runSummary) string {
 	var parts []string
 	if use := float64(s.CPUUtil); use < lowUse && s.Allocation.CPUs > 1 {
 		if need := max(1, int(float64(s.Allocation.CPUs)*use/100*memorySlack+0.999)); need < s.Allocation.CPUs {

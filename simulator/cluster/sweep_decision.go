@@ -68,8 +68,8 @@ type decisionStep struct {
 	MaxLoss page.Exact `json:"max_loss"`
 }
 
-// decisionResult is the outcome of Measure.
-type decisionResult struct {
+// DecisionResult is the outcome of Measure.
+type DecisionResult struct {
 	Schema  int    `json:"schema"`
 	Policy  string `json:"policy"`
 	Seed    uint64 `json:"seed"`
@@ -89,7 +89,7 @@ type decisionResult struct {
 const elapsed = 600
 
 // Measure draws the cluster and measures both decisions.
-func (c DecisionConfig) Measure() (*decisionResult, error) {
+func (c DecisionConfig) Measure() (*DecisionResult, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c DecisionConfig) Measure() (*decisionResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &decisionResult{
+	r := &DecisionResult{
 		Schema: 1, Policy: c.Policy, Seed: c.Seed, Devices: c.Devices, Types: c.Types, Jobs: c.Jobs, Kinds: c.Kinds, Changes: c.Changes,
 		PeakGiB: page.Exact(math.NaN()),
 	}

@@ -1,6 +1,6 @@
 package place
 
-// forest predicts the throughput of containers in unmeasured patterns from a sample of measured ones, by a
+// Forest predicts the throughput of containers in unmeasured patterns from a sample of measured ones, by a
 // regression forest per app as in Metis (Wang et al., SC 2020), which by default measures a fifth of the patterns.
 //
 // It is not a general learner: features are small counts of containers, few in number, which makes it fast. If all
@@ -29,8 +29,8 @@ type ForestOptions struct {
 	Seed    uint64  // equal seeds produce equal forests, on any number of processors
 }
 
-// forest holds a regression forest per app. It is immutable and safe for concurrent use.
-type forest struct {
+// Forest holds a regression forest per app. It is immutable and safe for concurrent use.
+type Forest struct {
 	apps  []string
 	trees [][]tree // by app
 }
@@ -62,13 +62,13 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func (s *Samples) TrainForest(o ForestOptions) (*forest, error) {
+func (s *Samples) TrainForest(o ForestOptions) (*Forest, error) {
 	f, _, err := s.trainForest(o)
 	return f, err
 }
 
 // trainForest is TrainForest, and returns the held-out rows.
-func (s *Samples) trainForest(o ForestOptions) (f *forest, heldOut []int, err error) {
+func (s *Samples) trainForest(o ForestOptions) (f *Forest, heldOut []int, err error) {
 	o, err = o.withDefaults()
 	if err == nil {
 		err = check(s)
@@ -86,7 +86,7 @@ func (s *Samples) trainForest(o ForestOptions) (f *forest, heldOut []int, err er
 		return nil, nil, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
 	}
 	train := newRows(s, order[held:])
-	f = &forest{apps: s.Apps, trees: make([][]tree, apps)}
+	f = &Forest{apps: s.Apps, trees: make([][]tree, apps)}
 	for a := range f.trees {
 		f.trees[a] = make([]tree, o.Trees)
 	}
@@ -131,7 +131,7 @@ func known(y float64) float64 {
 
 // Predict sets rps to the throughput of one container of each app in a pattern with these counts. For absent apps,
 // the forests' prediction is near 0.
-func (f *forest) Predict(counts []uint8, rps []float64) {
+func (f *Forest) Predict(counts []uint8, rps []float64) {
 	for a, trees := range f.trees {
 		sum := 0.0
 		for i := range trees {
@@ -142,7 +142,7 @@ func (f *forest) Predict(counts []uint8, rps []float64) {
 }
 
 // Table predicts every pattern of at most capacity containers.
-func (f *forest) Table(capacity int) (*Table, error) {
+func (f *Forest) Table(capacity int) (*Table, error) {
 	// The blank table numbers the patterns, so that they can be distributed over the processors.
 	blank, err := NewTable(f.apps, capacity, func([]uint8, []float64) {})
 	if err != nil {
