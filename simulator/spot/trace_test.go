@@ -77,7 +77,7 @@ func TestGenerateHasItsMeans(t *testing.T) {
 	}
 	for _, z := range m.Zones {
 		trace := capacity.Trace{TickS: 300, Up: z.Up}
-		up, away, share, ok := means(trace)
+		up, away, share, ok := trace.Means()
 		if !ok || math.Abs(up/a.UpS-1) > 0.03 || math.Abs(away/a.DownS-1) > 0.03 || math.Abs(share-2./3) > 0.01 {
 			t.Errorf("%s: up %v s, away %v s, share %v, %v", z.Name, up, away, share, ok)
 		}
@@ -115,7 +115,7 @@ func FuzzReadTrace(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, _, share, _ := means(trace); !(share > 0 && share <= 1+1e-9) || len(trace.Up) < 2 || !(trace.TickS > 0) {
+		if _, _, share, _ := trace.Means(); !(share > 0 && share <= 1+1e-9) || len(trace.Up) < 2 || !(trace.TickS > 0) {
 			t.Fatalf("%+v", trace)
 		}
 		m, err := spot.NewMarket("fuzz", trace)
@@ -128,25 +128,4 @@ func FuzzReadTrace(f *testing.F) {
 			t.Fatalf("%+v", got)
 		}
 	})
-}
-
-// means returns the mean seconds of capacity between two interruptions and of absence between two periods of capacity,
-// and the share of the ticks with capacity. The first and the last period are omitted, because the trace cuts them; ok is
-// false if none remain.
-func means(t capacity.Trace) (up, away, share float64, ok bool) {
-	var sum, n [2]float64
-	start := -1
-	for i, now := range t.Up {
-		k := map[bool]int{true: 1}[now]
-		share += float64(k) / float64(len(t.Up))
-		if i == 0 || now == t.Up[i-1] {
-			continue
-		}
-		if start >= 0 {
-			sum[1-k] += float64(i-start) * t.TickS
-			n[1-k]++
-		}
-		start = i
-	}
-	return sum[1] / n[1], sum[0] / n[0], share, n[0] > 0 && n[1] > 0
 }

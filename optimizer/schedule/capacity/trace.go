@@ -139,3 +139,24 @@ func loadFile(path string) (Trace, error) {
 	}
 	return t, nil
 }
+
+// Means returns the mean seconds of capacity between two interruptions and of absence between two periods of capacity,
+// and the share of the ticks with capacity. The first and the last period are omitted, because the trace cuts them; ok is
+// false if none remain.
+func (t Trace) Means() (up, away, share float64, ok bool) {
+	var sum, n [2]float64
+	start := -1
+	for i, now := range t.Up {
+		k := map[bool]int{true: 1}[now]
+		share += float64(k) / float64(len(t.Up))
+		if i == 0 || now == t.Up[i-1] {
+			continue
+		}
+		if start >= 0 {
+			sum[1-k] += float64(i-start) * t.TickS
+			n[1-k]++
+		}
+		start = i
+	}
+	return sum[1] / n[1], sum[0] / n[0], share, n[0] > 0 && n[1] > 0
+}
