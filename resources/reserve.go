@@ -71,10 +71,11 @@ func bind(name string, wait time.Duration) *net.UnixConn {
 	}
 }
 
-// Pick returns n devices of the host, nil if it has fewer: of the model of its first one if possible, those with the fewest
-// processes, which are the given ones and those whose CUDA_VISIBLE_DEVICES names them, as it does before they use them.
-// Slices of one device count as separate devices. Until release, other jobs that start on this machine do not choose them.
-func (h Host) Pick(n int, processes func() map[string]int) (ids []string, release func()) {
+// Pick returns n devices of the host, nil if it has fewer: those that the job has, if they are n; else of the model of its first
+// one if possible, those with the fewest processes, which are the given ones and those whose CUDA_VISIBLE_DEVICES names them, as
+// it does before they use them. Slices of one device count as separate devices. Until release, other jobs that start on this
+// machine do not choose them.
+func (h Host) Pick(n int, has []string, processes func() map[string]int) (ids []string, release func()) {
 	choose := func(running map[string]int, taken []string) []string {
 		load := map[int]int{}
 		for i, g := range h.GPUs {
@@ -92,10 +93,15 @@ func (h Host) Pick(n int, processes func() map[string]int) (ids []string, releas
 		}
 		return ids
 	}
-	if n > len(h.GPUs) {
+	elsewhere := h.Described != "" || h.Nodes > 0 // an engine chooses
+	switch {
+	case len(has) == n && elsewhere:
+		return has, func() {}
+	case len(has) == n:
+		return has, reserve("gpus", func([]string) []string { return has })
+	case n > len(h.GPUs):
 		return nil, func() {}
-	}
-	if n == len(h.GPUs) || h.Described != "" || h.Nodes > 0 { // no choice, or that of an engine
+	case n == len(h.GPUs) || elsewhere: // no choice
 		return choose(nil, nil), func() {}
 	}
 	running := processes()

@@ -179,6 +179,7 @@ func TestPick(t *testing.T) {
 	all := []string{h.GPUs[0].UUID, h.GPUs[1].UUID, h.GPUs[2].UUID}
 	cases := map[string]struct {
 		n       int
+		has     []string
 		busy    map[string]int
 		visible string // to a process
 		want    []string
@@ -187,6 +188,8 @@ func TestPick(t *testing.T) {
 		"around the busy":              {n: 2, busy: map[string]int{all[0]: 1}, want: all[1:]},
 		"the least busy":               {n: 1, busy: map[string]int{all[0]: 2, all[1]: 1, all[2]: 3}, want: all[1:2]},
 		"all":                          {n: 3, busy: map[string]int{all[0]: 1}, want: all},
+		"those that it has":            {n: 1, has: all[1:2], busy: map[string]int{all[1]: 1}, want: all[1:2]},
+		"more than it has":             {n: 2, has: all[1:2], want: all[:2]},
 		"not enough":                   {n: 4},
 		"none":                         {n: 0},
 		"negative":                     {n: -1},
@@ -199,28 +202,33 @@ func TestPick(t *testing.T) {
 				t.Setenv("CUDA_VISIBLE_DEVICES", c.visible)
 				startChild(t, "sleep", Recipe{})
 			}
-			ids, release := h.Pick(c.n, func() map[string]int { return c.busy })
+			ids, release := h.Pick(c.n, c.has, func() map[string]int { return c.busy })
 			defer release()
 			diff(t, "devices", ids, c.want)
 		})
 	}
 	none := func() map[string]int { return nil }
-	first, release := h.Pick(2, none)
-	second, releaseSecond := h.Pick(1, none)
+	first, release := h.Pick(2, nil, none)
+	second, releaseSecond := h.Pick(1, nil, none)
 	defer releaseSecond()
 	diff(t, "devices of a job that starts beside two of the first", second, all[2:])
 	diff(t, "devices of the first", first, all[:2])
 	release()
-	third, releaseThird := h.Pick(2, none)
+	third, releaseThird := h.Pick(2, nil, none)
 	releaseThird()
 	diff(t, "devices after the first has ended", third, all[:2])
+	_, releaseRestarted := h.Pick(1, all[:1], none)
+	beside, releaseBeside := h.Pick(1, nil, none)
+	diff(t, "devices of a job that starts beside one that keeps the first", beside, all[1:2])
+	releaseRestarted()
+	releaseBeside()
 	h.GPUs[1].Name = "another"
-	mixed, releaseMixed := h.Pick(2, func() map[string]int { return map[string]int{all[0]: 1} })
+	mixed, releaseMixed := h.Pick(2, nil, func() map[string]int { return map[string]int{all[0]: 1} })
 	releaseMixed()
 	diff(t, "devices of one model", mixed, []string{all[0], all[2]})
 	h.Nodes = 1
 	for range 2 {
-		ids, release := h.Pick(1, none)
+		ids, release := h.Pick(1, nil, none)
 		defer release()
 		diff(t, "devices of an engine", ids, all[:1])
 	}

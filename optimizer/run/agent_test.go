@@ -422,21 +422,39 @@ func TestGPUsAreReservedWhileAJobStarts(t *testing.T) {
 	host := resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16, GPUs: []resources.GPU{
 		{Index: 100, UUID: t.Name() + "-0", Memory: 40}, {Index: 101, UUID: t.Name() + "-1", Memory: 40}}}
 	pick := func() string {
-		ids, release := host.Pick(1, func() map[string]int { return nil })
+		ids, release := host.Pick(1, nil, func() map[string]int { return nil })
 		defer release()
 		return strings.Join(ids, ",")
 	}
-	s := newStage(t, resumable(3, 1))
-	var beside string
-	s.onStart = func(int, launch.Command) { beside = pick() }
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 3; a.work(3, 1) {
+			if a.n == 1 && a.epoch == 2 {
+				a.stage.saved = 2
+				return died("SIGKILL")
+			}
+		}
+		return finished
+	})
+	s.onStatus = func(st Status) {
+		if st.Phase == "waiting to start again" {
+			s.clock.advance(time.Second)
+		}
+	}
+	var beside []string
+	s.onStart = func(int, launch.Command) { beside = append(beside, pick()) }
 	s.cfg.GPUs = "1"
 	agent := s.agent()
 	agent.Discover = func(context.Context) (resources.Host, error) { return host, nil }
 	if res := agent.Run(t.Context(), s.cfg, nil); res.Code != CodeDone {
 		t.Fatalf("exit %d (%v)", res.Code, res.Err)
 	}
-	if got := s.started()[0].setting("CUDA_VISIBLE_DEVICES"); got != host.GPUs[0].UUID || beside != host.GPUs[1].UUID {
-		t.Errorf("the job has %s, one that starts beside it %s", got, beside)
+	for i, a := range s.started() {
+		if got := a.setting("CUDA_VISIBLE_DEVICES"); got != host.GPUs[0].UUID || beside[i] != host.GPUs[1].UUID {
+			t.Errorf("start %d: the job has %s, one that starts beside it %s", i+1, got, beside[i])
+		}
+	}
+	if n := len(s.started()); n != 2 {
+		t.Errorf("%d starts, want 2", n)
 	}
 	if got := pick(); got != host.GPUs[0].UUID {
 		t.Errorf("after the start %s is chosen: the reservation has not ended", got)

@@ -71,8 +71,8 @@ func (r *run) detach() {
 // launch starts the job at an allocation: it opens a segment, completes the command line and environment, and hands
 // both to the Launcher. A failure to start ends the run.
 func (r *run) launch(ctx context.Context, a resources.Allocation, label string, resume bool) {
-	if a.GPUs > 0 && len(a.GPUIDs) != a.GPUs {
-		ids, release := r.Host.Pick(a.GPUs, func() map[string]int { return r.sampler.processes(ctx, r.Clock.Now()) })
+	if a.GPUs > 0 {
+		ids, release := r.Host.Pick(a.GPUs, a.GPUIDs, func() map[string]int { return r.sampler.processes(ctx, r.Clock.Now()) })
 		defer release() // the job shows them
 		a.GPUIDs = ids
 	}
