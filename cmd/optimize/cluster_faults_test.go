@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -236,5 +237,30 @@ func TestClusterDirectoryVanishes(t *testing.T) {
 	}
 	if _, out, _ := w.run("cluster", "jobs"); strings.Count(out, "обучение 訓練") != 2 {
 		t.Errorf("jobs:\n%s", out)
+	}
+}
+
+// TestTrainLeavesRunsOfTheCluster: train with the command of a job of the cluster takes its run over only once the job has ended.
+func TestTrainLeavesRunsOfTheCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("work.sh", "#!/bin/sh\nsleep 2\n")
+	dir, _ := w.orphan(false, "--train", "work.sh")
+	id, err := cluster.Submit(w.state(), cluster.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []cluster.State{cluster.Waiting, cluster.Cancelled} {
+		data, err := json.Marshal(cluster.Job{Schema: 1, ID: id, State: state, Run: filepath.Base(dir)})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(w.state(), "cluster", "jobs", "1", "job.json"), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, rec, errs := w.record(append(secondly, "--train", "work.sh")...)
+		if new := rec.RunID != filepath.Base(dir); code != run.CodeDone || new != (state == cluster.Waiting) || new != strings.Contains(errs, "cluster cancel 1") {
+			t.Errorf("%s: exit %d, run %s, want that of the job, %s, once it has ended\n%s", state, code, rec.RunID, filepath.Base(dir), errs)
+		}
 	}
 }

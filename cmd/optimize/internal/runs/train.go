@@ -180,7 +180,7 @@ func jobInput(stdin any) *os.File {
 }
 
 // runOne runs one training. If an orphaned run of the same training exists and --fresh is not set, it resumes that run
-// instead, or starts a new one if it is not resumable or another process has taken it meanwhile.
+// instead, or starts a new one if it is not resumable, is a job of the cluster, or another process has taken it meanwhile.
 func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	view := newView(o.Env)
 	defer closeView(view)
@@ -195,7 +195,14 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 		agent.Confirm = func(question string) bool { return confirm(o.Env, question, signals) }
 	}
 	if !cfg.DryRun && !o.fresh {
-		if dir := agent.FindOrphanedRun(context.Background(), cfg); dir != "" {
+		owned := func(dir string) bool {
+			err := ofCluster(dir)
+			if err != nil {
+				view.Event(run.Warning, err.Error()+"; starting a new run")
+			}
+			return err != nil
+		}
+		if dir := agent.FindOrphanedRun(context.Background(), cfg, owned); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
 			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
 			if taken := (*journal.LockedError)(nil); !errors.Is(res.Err, run.ErrNotResumable) && !errors.As(res.Err, &taken) {
