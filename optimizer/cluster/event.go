@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"slices"
+	"time"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/stat"
 )
 
 // eventSchema is the version of the event log.
@@ -212,7 +216,7 @@ func LogSize(stateDir string) int64 {
 }
 
 // ReadEvents returns the event log of a state directory in order, and the number of lines that are not events, such as
-// one torn by a crash. With most above 0, it reads no more than that number of bytes, the last. A directory without a log
+// one torn by a crash, or contain numbers or times that none can have. With most above 0, it reads no more than that number of bytes, the last. A directory without a log
 // is an error (fs.ErrNotExist).
 func ReadEvents(stateDir string, most int64) (events []Event, torn int, err error) {
 	f, err := regular.Open(eventsPath(stateDir), regular.NoLimit)
@@ -233,17 +237,57 @@ func ReadEvents(stateDir string, most int64) (events []Event, torn int, err erro
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 1 && !cut {
 			var e Event
-			if json.Unmarshal(line, &e) == nil && e.Kind != "" {
+			if json.Unmarshal(line, &e) == nil && e.Kind != "" && e.plausible() {
 				events = append(events, e)
 			} else {
 				torn++
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return events, torn, nil
+			sorted := byTime(events)
+			return sorted, torn + len(events) - len(sorted), nil
 		}
 		if err != nil {
 			return events, torn, fmt.Errorf("read event log: %w", err)
 		}
 	}
+}
+
+// plausible reports whether a server can have written the numbers of an event.
+func (e *Event) plausible() bool {
+	numbers := []float64{e.Time, e.Weight, e.Deadline, e.Total, e.Done, e.CostUSD, e.Exited, e.Seen, e.Predicted, e.Round}
+	counts := []int{e.GPUs, e.MaxGPUs, e.To, e.Launches}
+	for _, d := range e.Devices {
+		numbers, counts = append(numbers, d.USDHour, d.Speed, d.CPUs), append(counts, d.Count, d.PerServer)
+	}
+	for _, v := range []*float64{e.PredictedSeconds, e.Seconds, e.GainS} {
+		if v != nil {
+			numbers = append(numbers, math.Abs(*v))
+		}
+	}
+	return !slices.ContainsFunc(numbers, func(v float64) bool { return v < 0 || v > 1e15 }) && !slices.ContainsFunc(counts, func(n int) bool { return n < 0 || n > 1<<20 }) &&
+		e.Time < unix(time.Now())+366*24*3600 && (e.Kind != EventServe || e.Round >= 1e-3) // the clock may have been set back since
+}
+
+// byTime returns the events without those that are later than most that follow while the same server runs, or earlier than those
+// before. Submissions are earlier than their place.
+func byTime(events []Event) (out []Event) {
+	const precision, most = 1e-3, 8
+	last := 0.0
+	for i, e := range events {
+		var next []float64
+		for k := i + 1; k < len(events) && events[k].Kind != EventServe && len(next) < most; k++ {
+			if events[k].Kind != EventSubmit && (e.Kind == EventServe || events[k].Time >= last-precision) {
+				next = append(next, events[k].Time)
+			}
+		}
+		earlier := stat.Count(next, func(t float64) bool { return t < e.Time-precision })
+		if 2*earlier > len(next) || e.Time < last-precision && e.Kind != EventSubmit && e.Kind != EventServe {
+			continue
+		}
+		if out = append(out, e); e.Kind != EventSubmit {
+			last = e.Time
+		}
+	}
+	return out
 }

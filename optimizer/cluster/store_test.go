@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +89,7 @@ func TestTornEventLog(t *testing.T) {
 		}
 	}
 	took := 0.0
-	add(Event{Time: 1, Kind: EventServe, Policy: "srtf"})
+	add(Event{Time: 1, Kind: EventServe, Policy: "srtf", Round: 60})
 	add(Event{Time: 2, Kind: EventLeft, Job: 1, Seconds: &took})
 	data, err := os.ReadFile(eventsPath(dir))
 	if err != nil {
@@ -198,6 +200,40 @@ func TestPreviousStateIsResumed(t *testing.T) {
 		life{dir: dir}.run(run.Agent{}, run.Config{StateDir: t.TempDir()}, nil) // fails: there is nothing to run
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s: the directory of the run: %v, want it kept: %v", name, err, want)
+		}
+	}
+}
+
+// TestDamagedEvents: lines with numbers or times that no server can have written are left out and counted; the others are read.
+func TestDamagedEvents(t *testing.T) {
+	now := float64(time.Now().Unix())
+	line := func(at float64, kind, more string) string {
+		return fmt.Sprintf(`{"v":1,"t":%.1f,"kind":%q%s}`+"\n", at, kind, more)
+	}
+	sound := []string{line(now-100, "serve", `,"round_s":5`), line(now-5000, "submit", `,"job":1,"gpus":1`), line(now-99, "start", `,"job":1`), line(now-98, "rate", `,"seen":2`), line(now-97, "left", ""),
+		line(now-200, "serve", `,"round_s":5`), line(now-199, "decide", ""), line(now-198, "end", "")} // the clock was set back
+	for name, damaged := range map[string]string{
+		"negative time": line(-1, "rate", ""), "no time": line(0, "rate", ""), "earlier": line(now-1e6, "rate", ""), "later than the next": line(now+1e6, "left", ""), "future": line(1e12, "end", ""),
+		"beyond all": line(1e300, "decide", ""), "negative rate": line(now-98, "rate", `,"seen":-2`), "rate": line(now-98, "rate", `,"seen":1e300`), "no round": line(now-98, "serve", ""),
+		"negative devices": line(now-98, "start", `,"gpus":-1`), "devices": line(now-98, "serve", `,"round_s":5,"devices":[{"name":"a","count":99999999}]`), "later submission": line(now, "submit", `,"job":2`),
+	} {
+		for at := 3; at <= len(sound); at++ {
+			if at == len(sound) && (name == "later than the next" || name == "later submission") || at == 5 {
+				continue // nothing contradicts them
+			}
+			dir := t.TempDir()
+			text := strings.Join(slices.Insert(slices.Clone(sound), at, damaged), "")
+			if err := errors.Join(makeDirs(dir), os.WriteFile(eventsPath(dir), []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			events, torn, err := ReadEvents(dir, 0)
+			var b strings.Builder
+			for _, e := range events {
+				fmt.Fprint(&b, e.Kind, " ")
+			}
+			if want := "serve submit start rate left serve decide end "; err != nil || torn != 1 || b.String() != want {
+				t.Errorf("%s at %d: %d damaged, %s, %v; want %s", name, at, torn, b.String(), err, want)
+			}
 		}
 	}
 }

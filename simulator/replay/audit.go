@@ -176,6 +176,9 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 		}
 	}
 	r := newRates(d)
+	for _, j := range d.Jobs {
+		j.endless = d.endless(j, r)
+	}
 	a := &auditor{day: d, o: o, rates: r, moves: newMoves(d, r)}
 	a.Jobs, a.Others, a.Pairs = []jobAudit{}, []policyAudit{}, d.pairs()
 	a.Schema, a.From, a.Until, a.Submitted = 1, page.Exact(d.From), page.Exact(d.Until), len(d.Jobs)
@@ -209,6 +212,16 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	a.Starts = d.starts()
 	a.note()
 	return &a.Audit, nil
+}
+
+// endless reports whether the simulation of the work of a job would take too many rounds on the fastest of its devices.
+func (d *Day) endless(j *Job, r *rates) bool {
+	best := 0.0
+	for _, t := range d.Devices {
+		best = max(best, r.at(j, place{t.Name, j.GPUs}).rate)
+	}
+	steps, ok := j.work()
+	return ok && best > 0 && steps/best > min(50_000*d.Round, 1e7)
 }
 
 // auditor assembles an Audit.
@@ -356,9 +369,9 @@ func (d *Day) paid() float64 {
 	return 1
 }
 
-// charged returns the seconds of a life, half of those in which another job had the same devices.
+// charged returns the seconds of a life in which its training ran, half of those in which another job had the same devices.
 func (l *life) charged() float64 {
-	seconds := l.Left - l.Start
+	seconds := l.Left - l.Start - l.Away
 	for _, t := range l.Shared {
 		seconds -= (t.until - t.since) / 2
 	}
@@ -421,7 +434,7 @@ func (a *auditor) note() {
 		a.Notes = append(a.Notes, fmt.Sprintf("Jobs that reported no progress: %d. The time for which each had its last devices counts as its work.", n))
 	}
 	if len(a.left) > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
+		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown, or many times longer than the day: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
 	}
 	if n := len(a.day.Jobs) - len(a.left) - len(a.same); n > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %s. A job that was stopped or failed is simulated with the work that it had done.", page.Plural(n, "job")))

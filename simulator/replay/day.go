@@ -33,7 +33,7 @@ type Day struct {
 	up          []upCount      // devices that are up, in order of time
 	Changed     bool           // the devices: at a restart, or since nodes were down
 	Failures    int            // decisions that failed
-	Torn        int            // lines of the log that were no events
+	Torn        int            // lines of the log that were no events, or contradict others
 }
 
 // outage is a time, in Unix seconds.
@@ -67,6 +67,7 @@ type Job struct {
 	Shrinks           []shrink // in order of time
 	Launches          int      // of its training; 0: unknown
 	silent            bool     // it reported no progress: its steps are seconds
+	endless           bool     // the simulation of its work would take too long
 }
 
 // shrink is a change of the number of devices of a job, to those that it used, or back.
@@ -97,7 +98,7 @@ type life struct {
 	Reason           string                // why it ended; empty while it has not
 	Expected         *[3]float64           // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
 	Awaited          float64               // time from which the job waited for the start
-	Away             float64               // seconds between the exit of its training, while no server ran, and the next server
+	Away             float64               // seconds between exits of its training, while no server noticed, and the next server or the notice
 	exit             float64               // seconds between the last step of the job and its end, as far as they are known
 	Shared           []together            // times in which another job had the same devices
 	open, first      bool
@@ -114,9 +115,13 @@ func NewDay(events []cluster.Event) (*Day, error) {
 		if e.Kind == cluster.EventServe {
 			served = e.Time
 		}
-		if e.Exited > served { // a busy machine: the job held its devices until the server noticed
+		if e.Exited > served && e.Kind == cluster.EventLeft { // the job held its devices until the server, suspended or slow, noticed
 			copied := *e
 			copied.Exited = 0
+			if j := byID[e.Job]; j != nil && len(j.Lives) > 0 && !j.contradicts(e, e.Time) {
+				j.Lives[len(j.Lives)-1].pause(e.Time - e.Exited)
+				d.unserved = append(d.unserved, outage{e.Exited, e.Time})
+			}
 			e = &copied
 		}
 		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *Job) bool { return !j.State.Ended() }) && e.Time > d.Until {
@@ -135,7 +140,9 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			j := newJob(e)
 			byID[e.Job] = j
 			d.Jobs = append(d.Jobs, j)
-		} else if j := byID[e.Job]; j != nil {
+		} else if j := byID[e.Job]; j != nil && j.contradicts(e, d.Until) {
+			d.Torn++
+		} else if j != nil {
 			j.take(e)
 		}
 	}
@@ -208,6 +215,12 @@ func known(v float64) float64 {
 		return math.NaN()
 	}
 	return v
+}
+
+// contradicts reports whether an event states more time than the present life has lasted by then, or an exit out of it.
+func (j *Job) contradicts(e *cluster.Event, until float64) bool {
+	n := len(j.Lives) - 1
+	return n >= 0 && (seconds(e.Seconds) > until-j.Lives[n].Start+1 || e.Exited > 0 && !(e.Exited > j.Lives[n].Start-1 && e.Exited < until+1))
 }
 
 // take applies an event of the job.
@@ -286,18 +299,23 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 	case cluster.EventStop:
 		l.Asked = e.Time
 	case cluster.EventAdopt:
-		l.Away += e.Time - e.Exited
+		l.pause(max(0, e.Time-e.Exited))
 	case cluster.EventLeft:
 		l.Left, l.open, l.Save, l.Reason = cmp.Or(e.Exited, e.Time), false, seconds(e.Seconds), e.Reason
 		l.share(l.Left, 0)
-		if e.Exited > 0 {
-			l.Away = 0
+		if e.Exited > 0 { // it is over before
+			l.pause(-l.Away)
 		}
 		j.State = cluster.Waiting
 		if e.Done > 0 {
 			j.Done, l.Done = e.Done, e.Done
 		}
 	}
+}
+
+// pause adds seconds in which the training did not run.
+func (l *life) pause(seconds float64) {
+	l.Away, l.rated = l.Away+seconds, l.rated+seconds
 }
 
 // seconds returns NaN for an absent field.
@@ -327,9 +345,11 @@ func (j *Job) lost(i int) bool {
 }
 
 // work returns the steps that the replay gives the job: all of its work or, if it was stopped or failed before, what it
-// had done. ok is false if it never made progress and its work is unknown.
+// had done. ok is false if it never made progress and its work is unknown, or has no end in sight.
 func (j *Job) work() (steps float64, ok bool) {
 	switch {
+	case j.endless:
+		return 0, false
 	case j.State.Ended() && j.State != cluster.Done:
 		return j.Done, j.Done > 0
 	case j.State == cluster.Done && j.Done > 0:

@@ -178,7 +178,7 @@ const unexplained = 0.1
 func (r *rates) fit(j *Job) {
 	for _, l := range j.Lives { // a life is no shorter than its steps at the rate
 		p := place{l.Device, l.GPUs}
-		if rate, least := r.seen[j.ID][p], (l.Done-l.Before)/(l.until()-l.Start); rate > 0 && least > rate && least < rate*(1+unexplained) {
+		if rate, least := r.seen[j.ID][p], (l.Done-l.Before)/l.ran(); rate > 0 && least > rate && least < rate*(1+unexplained) {
 			r.seen[j.ID][p] = least
 		}
 	}
@@ -201,7 +201,7 @@ func (r *rates) fit(j *Job) {
 	for i, l := range j.Lives {
 		rate := r.seen[j.ID][place{l.Device, l.GPUs}]
 		if math.IsNaN(l.Worked) && rate > 0 && l.Done > l.Before { // it left before its rate was measured
-			l.Worked = max(l.Start, l.until()-(l.Done-l.Before)/rate)
+			l.Worked = l.Start + max(0, l.ran()-(l.Done-l.Before)/rate)
 		} else if done, took, ok := l.progress(); ok && rate > 0 && !j.lost(i) {
 			l.Worked = max(l.Start, l.Worked+took-done/rate)
 		}
@@ -212,7 +212,7 @@ func (r *rates) fit(j *Job) {
 func (r *rates) fitUnmeasured(j *Job) {
 	for _, l := range j.Lives {
 		p := place{l.Device, l.GPUs}
-		steps, whole := l.Done-l.Before, l.until()-l.Start
+		steps, whole := l.Done-l.Before, l.ran()
 		if !math.IsNaN(l.Worked) || !(steps > 0 && whole > 0) {
 			continue
 		}
@@ -221,14 +221,14 @@ func (r *rates) fitUnmeasured(j *Job) {
 			rate = max(r.at(j, p).rate, steps/whole)
 			r.seen[j.ID][p], r.lives[j.ID][p] = rate, 1
 		}
-		l.Worked = max(l.Start, l.until()-steps/rate)
+		l.Worked = l.Start + max(0, whole-steps/rate)
 	}
 }
 
 // progress returns the steps of a life and the seconds in which it made them, or would have made them without another job on
 // its devices. ok is false if it made none, or has not ended: what it has done since the last event is not known.
 func (l *life) progress() (steps, seconds float64, ok bool) {
-	steps, seconds = l.Done-l.Before, l.until()-l.Worked-l.lostBeside(l.until())
+	steps, seconds = l.Done-l.Before, l.until()-l.Worked-l.lostBeside(l.until())-l.Away
 	return steps, seconds, !l.open && steps > 0 && seconds > 0
 }
 
@@ -249,6 +249,9 @@ func (l *life) until() float64 {
 	}
 	return min(l.Left-l.exit, l.Asked+l.useful)
 }
+
+// ran returns the seconds of a life until its last step in which its training ran.
+func (l *life) ran() float64 { return l.until() - l.Start - l.Away }
 
 // divideSaves measures for which part of the saves trainings still made progress: the median, over the lives that were asked to
 // leave, of the time that the steps after the first measurement of the rate take beyond the request, relative to the save; none

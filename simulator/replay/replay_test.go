@@ -575,37 +575,3 @@ func TestPolicyTables(t *testing.T) {
 		}
 	}
 }
-
-// FuzzDay: no sequence of events makes a replay panic.
-func FuzzDay(f *testing.F) {
-	var text bytes.Buffer
-	for _, e := range drawDay(4, 3).live(f, "srtf") {
-		line, _ := json.Marshal(e)
-		text.Write(append(line, '\n'))
-	}
-	f.Add(text.Bytes())
-	f.Add([]byte(`{"kind":"serve","t":1,"policy":"srtf","round_s":5,"devices":[{"name":"a","count":1}]}` + "\n" + `{"kind":"submit","t":2,"job":1,"gpus":3,"total":5}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var events []cluster.Event
-		for _, line := range bytes.Split(text, []byte("\n")) {
-			var e cluster.Event
-			if json.Unmarshal(line, &e) == nil {
-				events = append(events, e)
-			}
-		}
-		if len(events) > 200 {
-			return
-		}
-		day, err := NewDay(events)
-		if err != nil || slices.ContainsFunc(day.Jobs, func(j *Job) bool { return j.MaxGPUs > 64 }) {
-			return
-		}
-		a, err := day.Audit(context.Background(), Options{Policies: []string{"srtf"}, Draws: 1})
-		if err == nil {
-			var b bytes.Buffer
-			if err := a.Render(&b, "json"); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}

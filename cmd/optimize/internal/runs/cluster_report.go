@@ -90,7 +90,7 @@ func readDay(dir string) (*replay.Day, error) {
 	}
 	day, err := replay.NewDay(events)
 	if err == nil {
-		day.Torn = torn
+		day.Torn += torn
 	}
 	return day, err
 }
