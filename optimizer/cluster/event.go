@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"time"
@@ -260,11 +259,6 @@ func (e *Event) plausible() bool {
 	for _, d := range e.Devices {
 		numbers, counts = append(numbers, d.USDHour, d.Speed, d.CPUs), append(counts, d.Count, d.PerServer)
 	}
-	for _, v := range []*float64{e.PredictedSeconds, e.Seconds, e.GainS} {
-		if v != nil {
-			numbers = append(numbers, math.Abs(*v))
-		}
-	}
 	return !slices.ContainsFunc(numbers, func(v float64) bool { return v < 0 || v > 1e15 }) && !slices.ContainsFunc(counts, func(n int) bool { return n < 0 || n > 1<<20 }) &&
 		e.Time < unix(time.Now())+366*24*3600 && (e.Kind != EventServe || e.Round >= 1e-3) // the clock may have been set back since
 }
@@ -272,11 +266,11 @@ func (e *Event) plausible() bool {
 // byTime returns the events without those that are later than most that follow while the same server runs, or earlier than those
 // before. Submissions are earlier than their place.
 func byTime(events []Event) (out []Event) {
-	const precision, most = 1e-3, 8
+	const precision = 1e-3
 	last := 0.0
 	for i, e := range events {
 		var next []float64
-		for k := i + 1; k < len(events) && events[k].Kind != EventServe && len(next) < most; k++ {
+		for k := i + 1; k < len(events) && events[k].Kind != EventServe && len(next) < 8; k++ {
 			if events[k].Kind != EventSubmit && (e.Kind == EventServe || events[k].Time >= last-precision) {
 				next = append(next, events[k].Time)
 			}

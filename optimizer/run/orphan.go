@@ -22,8 +22,8 @@ import (
 
 // FindOrphanedRun returns the directory of an orphaned run of the same training (script, arguments, working directory):
 // its state is running, and no agent holds it; or it is the run that an earlier life of the enclosing Slurm job left, or
-// the newest one, whose machine was reclaimed. Empty if no such run exists. Runs that owned reports are left to their owner.
-func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir string) bool) string {
+// the newest one, whose machine was reclaimed. Empty if no such run exists. One for which owned returns an error is left to its owner.
+func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir string) error) string {
 	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
 		return ""
@@ -56,8 +56,12 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 				continue
 			}
 		}
-		if e.Agent == nil && journal.HasState(e.Dir) && !owned(e.Dir) { // without a state, its agent died before it had started anything
-			return e.Dir
+		if e.Agent == nil && journal.HasState(e.Dir) { // else its agent died before it had started anything
+			err := owned(e.Dir)
+			if err == nil {
+				return e.Dir
+			}
+			a.View.Event(Warning, err.Error())
 		}
 	}
 	return ""

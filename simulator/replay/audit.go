@@ -177,7 +177,12 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	}
 	r := newRates(d)
 	for _, j := range d.Jobs {
-		j.endless = d.endless(j, r)
+		best := 0.0
+		for _, t := range d.Devices {
+			best = max(best, r.at(j, place{t.Name, j.GPUs}).rate)
+		}
+		steps, ok := j.work()
+		j.endless = ok && best > 0 && steps/best > min(50_000*d.Round, 1e7) // too many rounds even on the fastest type
 	}
 	a := &auditor{day: d, o: o, rates: r, moves: newMoves(d, r)}
 	a.Jobs, a.Others, a.Pairs = []jobAudit{}, []policyAudit{}, d.pairs()
@@ -212,16 +217,6 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	a.Starts = d.starts()
 	a.note()
 	return &a.Audit, nil
-}
-
-// endless reports whether the simulation of the work of a job would take too many rounds on the fastest of its devices.
-func (d *Day) endless(j *Job, r *rates) bool {
-	best := 0.0
-	for _, t := range d.Devices {
-		best = max(best, r.at(j, place{t.Name, j.GPUs}).rate)
-	}
-	steps, ok := j.work()
-	return ok && best > 0 && steps/best > min(50_000*d.Round, 1e7)
 }
 
 // auditor assembles an Audit.

@@ -119,7 +119,8 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			copied := *e
 			copied.Exited = 0
 			if j := byID[e.Job]; j != nil && len(j.Lives) > 0 && !j.contradicts(e, e.Time) {
-				j.Lives[len(j.Lives)-1].pause(e.Time - e.Exited)
+				l := j.Lives[len(j.Lives)-1]
+				l.Away, l.rated = l.Away+e.Time-e.Exited, l.rated+e.Time-e.Exited
 				d.unserved = append(d.unserved, outage{e.Exited, e.Time})
 			}
 			e = &copied
@@ -299,23 +300,18 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 	case cluster.EventStop:
 		l.Asked = e.Time
 	case cluster.EventAdopt:
-		l.pause(max(0, e.Time-e.Exited))
+		l.Away, l.rated = l.Away+max(0, e.Time-e.Exited), l.rated+max(0, e.Time-e.Exited)
 	case cluster.EventLeft:
 		l.Left, l.open, l.Save, l.Reason = cmp.Or(e.Exited, e.Time), false, seconds(e.Seconds), e.Reason
 		l.share(l.Left, 0)
 		if e.Exited > 0 { // it is over before
-			l.pause(-l.Away)
+			l.Away, l.rated = 0, l.rated-l.Away
 		}
 		j.State = cluster.Waiting
 		if e.Done > 0 {
 			j.Done, l.Done = e.Done, e.Done
 		}
 	}
-}
-
-// pause adds seconds in which the training did not run.
-func (l *life) pause(seconds float64) {
-	l.Away, l.rated = l.Away+seconds, l.rated+seconds
 }
 
 // seconds returns NaN for an absent field.

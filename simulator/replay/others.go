@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -74,15 +75,8 @@ func (a *auditor) others(ctx context.Context) error {
 		a.Others = append(a.Others, p)
 	}
 	slices.SortStableFunc(a.Others, func(x, y policyAudit) int {
-		switch bx, by := float64(x.MeanJCTS.Value), float64(y.MeanJCTS.Value); {
-		case math.IsNaN(bx) || math.IsNaN(by):
-			return boolean(math.IsNaN(bx)) - boolean(math.IsNaN(by))
-		case bx < by:
-			return -1
-		case bx > by:
-			return 1
-		}
-		return boolean(y.InForce) - boolean(x.InForce)
+		bx, by := float64(x.MeanJCTS.Value), float64(y.MeanJCTS.Value)
+		return cmp.Or(boolean(math.IsNaN(bx))-boolean(math.IsNaN(by)), cmp.Compare(bx, by), boolean(y.InForce)-boolean(x.InForce))
 	})
 	return nil
 }

@@ -195,14 +195,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 		agent.Confirm = func(question string) bool { return confirm(o.Env, question, signals) }
 	}
 	if !cfg.DryRun && !o.fresh {
-		owned := func(dir string) bool {
-			err := ofCluster(dir)
-			if err != nil {
-				view.Event(run.Warning, err.Error()+"; starting a new run")
-			}
-			return err != nil
-		}
-		if dir := agent.FindOrphanedRun(context.Background(), cfg, owned); dir != "" {
+		if dir := agent.FindOrphanedRun(context.Background(), cfg, ofCluster); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
 			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
 			if taken := (*journal.LockedError)(nil); !errors.Is(res.Err, run.ErrNotResumable) && !errors.As(res.Err, &taken) {
