@@ -260,7 +260,7 @@ func (e *Event) plausible() bool {
 		numbers, counts = append(numbers, d.USDHour, d.Speed, d.CPUs), append(counts, d.Count, d.PerServer)
 	}
 	return !slices.ContainsFunc(numbers, func(v float64) bool { return v < 0 || v > 1e15 }) && !slices.ContainsFunc(counts, func(n int) bool { return n < 0 || n > 1<<20 }) &&
-		e.Time < unix(time.Now())+366*24*3600 && (e.Kind != EventServe || e.Round >= 1e-3) // the clock may have been set back since
+		e.Time < unix(time.Now())+366*24*3600 && (e.Round == 0 || e.Round >= 1e-3) // the clock may have been set back since
 }
 
 // byTime returns the events without those that are later than most that follow while the same server runs, or earlier than those

@@ -214,7 +214,7 @@ func TestDamagedEvents(t *testing.T) {
 		line(now-200, "serve", `,"round_s":5`), line(now-199, "decide", ""), line(now-198, "end", "")} // the clock was set back
 	for name, damaged := range map[string]string{
 		"negative time": line(-1, "rate", ""), "no time": line(0, "rate", ""), "earlier": line(now-1e6, "rate", ""), "later than the next": line(now+1e6, "left", ""), "future": line(1e12, "end", ""),
-		"beyond all": line(1e300, "decide", ""), "negative rate": line(now-98, "rate", `,"seen":-2`), "rate": line(now-98, "rate", `,"seen":1e300`), "no round": line(now-98, "serve", ""),
+		"beyond all": line(1e300, "decide", ""), "negative rate": line(now-98, "rate", `,"seen":-2`), "rate": line(now-98, "rate", `,"seen":1e300`), "short round": line(now-98, "serve", `,"round_s":1e-6`),
 		"negative devices": line(now-98, "start", `,"gpus":-1`), "devices": line(now-98, "serve", `,"round_s":5,"devices":[{"name":"a","count":99999999}]`), "later submission": line(now, "submit", `,"job":2`),
 	} {
 		for at := 3; at <= len(sound); at++ {
