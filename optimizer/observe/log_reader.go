@@ -399,8 +399,10 @@ func (r *LogReader) Resume(path string, s trainlog.TailState) error {
 	switch {
 	case r.named != nil && (r.named.path == path || strings.HasPrefix(path, r.named.path+string(filepath.Separator))):
 		r.named.path, r.named.tail = path, t
+		r.use(path, t, named, nil)
 	case r.own != nil && r.own.path == path:
 		r.own.tail = t
+		r.use(path, t, ownLog, nil)
 	default: // its writers are detected again later
 		r.found = &trial{candidate: candidate{path: path, evidence: soleWriter}, tail: t}
 		r.found.look, _ = lookAt(path)

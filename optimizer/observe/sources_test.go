@@ -446,6 +446,9 @@ func TestContinue(t *testing.T) {
 	if err := second.reader.Resume(path, state); err != nil {
 		t.Fatal(err)
 	}
+	if at := second.reader.Tail(); at == nil || at.State().Offset != state.Offset { // an agent may die before it polls
+		t.Errorf("the position %d is lost", state.Offset)
+	}
 	second.poll()
 	if got := fmt.Sprint(epochsOf(second.rows)); got != "[3]" || second.source.Evidence != ownLog {
 		t.Errorf("epochs %s of %s, want [3]", got, second.source)
