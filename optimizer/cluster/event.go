@@ -34,8 +34,8 @@ const (
 	// EventStart: a life of a job begins on devices. Job, Stretch, Device, Where, GPUs, Do (start, move, resize),
 	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start), Expected.
 	EventStart EventKind = "start"
-	// EventRunning: the first unit of work of a life was done. Job, Stretch, Seconds (start-up: from the start to the
-	// first unit, less that unit).
+	// EventRunning: the first unit of work of a life was done. Job, Stretch, Seconds (start-up: from the launch to the
+	// first unit, less that unit), PreparedSeconds.
 	EventRunning EventKind = "running"
 	// EventRate: the measured rate of a job has changed by more than 2 %, or was measured for the first time on these
 	// devices. Job, Stretch, Device, GPUs, Seen (steps/s), Blocks, Predicted (before any measurement there), Done, Total,
@@ -107,6 +107,8 @@ type Event struct {
 	Predicted        float64  `json:"predicted,omitempty"`
 	PredictedSeconds *float64 `json:"predicted_s,omitempty"`
 	Seconds          *float64 `json:"seconds,omitempty"`
+	// PreparedSeconds is the time from the start of the first life of a job until its run was prepared: later lives continue it.
+	PreparedSeconds float64 `json:"prepared_s,omitempty"`
 	// Expected is the first prediction of the start for which the job waited: Unix seconds, 5, 50 and 95 % quantiles.
 	Expected *[3]float64 `json:"expected,omitempty"`
 	GainS    *float64    `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all

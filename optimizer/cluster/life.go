@@ -254,7 +254,7 @@ func (s *server) measure(l *live, st *run.Status) {
 	if !l.worked && !math.IsNaN(p.Startup) {
 		l.worked = true
 		l.Starts = append(l.Starts, p.Startup)
-		s.scheduler.Worked(now, l.ID, p.Startup, l.moving)
+		s.scheduler.Worked(now, l.ID, p.Startup, l.moving, st.Prepared.Seconds())
 		l.moving = math.NaN()
 	}
 	e := Event{Kind: EventRate, Job: l.ID, Stretch: l.Stretch, Device: l.Device, GPUs: len(l.Where), Seen: 1 / p.UnitSeconds, Blocks: p.Blocks,

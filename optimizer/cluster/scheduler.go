@@ -257,12 +257,12 @@ func (s *scheduler) Left(now float64, job int, reason string) {
 	s.setState(now, m, Waiting, "")
 }
 
-// Worked reports that a life has done its first unit of work, after the seconds of its start-up and of the save before it; NaN:
-// none.
-func (s *scheduler) Worked(now float64, job int, startup, save float64) {
+// Worked reports that a life has done its first unit of work, after the seconds of its start-up and of the save before it (NaN:
+// none), and of the preparation of its run (0: of an earlier life).
+func (s *scheduler) Worked(now float64, job int, startup, save, prepared float64) {
 	if m := s.byID[job]; m != nil && m.State == Starting {
 		s.setState(now, m, Running, "")
-		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup})
+		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup, PreparedSeconds: prepared})
 	}
 	s.started = latest(s.started, startup)
 	if move := save + startup; move >= 0 {

@@ -145,7 +145,7 @@ func TestChargeOfMoves(t *testing.T) {
 	w := newWorld(t, "srtf", smallCluster, nil, 0)
 	nan := math.NaN()
 	for _, c := range []struct{ startup, save, want float64 }{{1, nan, 2}, {9, nan, 10}, {1.5, nan, 3}, {1, nan, 2.5}, {2, 1.5, 3.5}, {2, 2.5, 4}, {1, nan, 4}} {
-		w.s.Worked(w.now, 1, c.startup, c.save)
+		w.s.Worked(w.now, 1, c.startup, c.save, 0)
 		if w.restart("srtf"); w.s.engine.Preemption.Seconds != c.want {
 			t.Errorf("after a start-up of %g s and a save of %g s: %g s, want %g", c.startup, c.save, w.s.engine.Preemption.Seconds, c.want)
 		}

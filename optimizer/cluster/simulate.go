@@ -378,7 +378,7 @@ func (w *virtualCluster) report(t *virtualJob) {
 		} else if v >= 0 {
 			startup *= v / t.life.Start
 		}
-		w.s.Worked(w.now, t.job.ID, startup, t.saved)
+		w.s.Worked(w.now, t.job.ID, startup, t.saved, 0)
 		t.saved = math.NaN()
 		t.job.Total = t.Steps
 	}

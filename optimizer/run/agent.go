@@ -121,6 +121,7 @@ type run struct {
 	elapsedBefore time.Duration   // elapsed time accumulated by earlier agents
 	resumedAt     time.Duration   // elapsed time in the state that this agent resumed; 0 for a new run
 	started       time.Duration   // monotonic clock when this agent began or took over the run
+	prepared      time.Duration   // from its beginning to the first launch; 0: it took over
 	lastSave      time.Duration   // elapsed time of the last save of the state
 	lastRecord    time.Duration   // elapsed time of the last save of the record
 	advised       map[string]bool // keys of the events and recommendations that are given once
@@ -152,6 +153,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 		return Result{Code: CodeUsage, Err: err}
 	}
 	r := newRun(a, cfg)
+	began := r.Clock.Monotonic()
 	if res, stop := r.prepare(ctx); stop {
 		return res
 	}
@@ -175,6 +177,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	first, label := r.firstAllocation()
 	r.announcePrior()
 	r.started, r.meter = r.Clock.Monotonic(), cost.NewMeter() // deadline and charges count from the launch
+	r.prepared = r.started - began
 	r.countWaiting()
 	if r.interruptions(); r.ended == nil {
 		r.forecastFirst(ctx, first)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,37 @@ func TestLeaseEndsWhileTheAgentIsSuspended(t *testing.T) {
 	res := agent.Run(t.Context(), s.cfg, nil)
 	if res.Code != CodeTryAgain || res.Record.State != journal.Stopped || res.Record.Exit.Reason != byLease {
 		t.Errorf("exit %d, %v, %s, %+v", res.Code, res.Err, res.Record.State, res.Record.Exit)
+	}
+}
+
+// TestPreparationIsOfTheFirstLife: what an agent does before the first launch is not done again when another agent continues the run.
+func TestPreparationIsOfTheFirstLife(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		a.begin()
+		for range 3 {
+			a.work(6, 1)
+		}
+		a.stage.saved = a.epoch
+		return launch.Exit{Reason: launch.Stopped, Code: 75, Signal: "SIGTERM", Limit: true}
+	})
+	var prepared []time.Duration
+	s.onStatus = func(st Status) { prepared = append(prepared, st.Prepared) }
+	agent := s.agent()
+	discover := agent.Discover
+	agent.Discover = func(ctx context.Context) (resources.Host, error) {
+		s.clock.advance(2 * time.Second)
+		return discover(ctx)
+	}
+	agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+	res := agent.Run(t.Context(), s.cfg, nil)
+	if res.Code != CodeTryAgain || len(prepared) == 0 || slices.ContainsFunc(prepared, func(d time.Duration) bool { return d != 2*time.Second }) {
+		t.Errorf("exit %d (%v), prepared in %v, want 2 s", res.Code, res.Err, prepared)
+	}
+	prepared = nil
+	res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
+	if len(prepared) == 0 || slices.ContainsFunc(prepared, func(d time.Duration) bool { return d != 0 }) {
+		t.Errorf("exit %d (%v), prepared in %v when it was continued, want 0", res.Code, res.Err, prepared)
 	}
 }
 

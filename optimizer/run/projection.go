@@ -190,8 +190,12 @@ func (r *run) forecast(ctx context.Context, a resources.Allocation, others int, 
 	return list[0].Words // the chosen place is always predicted
 }
 
-// forecastFirst predicts the start of the first launch, so that the prediction can be compared with the start.
+// forecastFirst predicts the start of the first launch, so that the prediction can be compared with the start. With a lease there is
+// nothing to predict: its devices are free.
 func (r *run) forecastFirst(ctx context.Context, a resources.Allocation) {
+	if r.Lease != nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, forecastWithin)
 	defer cancel()
 	var seconds, costs *sla.Interval

@@ -237,6 +237,23 @@ func (e *askedEngine) Account(_ context.Context, ids ...string) ([]engine.Life, 
 	return nil, nil
 }
 
+// TestNoForecastWithALease: the engine is not asked when it would start a job whose devices a scheduler holds free.
+func TestNoForecastWithALease(t *testing.T) {
+	for _, lease := range []*Lease{nil, {}} {
+		asked := 0
+		r := newRun(Agent{Clock: &stoppedClock{}, Lease: lease, View: Quiet{}}, Config{})
+		r.rec = &journal.Record{}
+		r.site.Forecast = func(context.Context, resources.Allocation, time.Duration, int) ([]engine.Forecast, error) {
+			asked++
+			return []engine.Forecast{{}}, nil
+		}
+		r.forecastFirst(t.Context(), resources.Allocation{CPUs: 1})
+		if (asked == 1) != (lease == nil) {
+			t.Errorf("lease %v: asked %d times", lease, asked)
+		}
+	}
+}
+
 // TestAccountsOfEndedProbes checks that the accounting is asked about no probe that waits or runs.
 func TestAccountsOfEndedProbes(t *testing.T) {
 	probe := func(id, withdrawn string) siteProbe {

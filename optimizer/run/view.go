@@ -65,6 +65,7 @@ type Status struct {
 	Unit       string
 	Elapsed    time.Duration
 	Now        time.Time     // wall clock at Elapsed
+	Prepared   time.Duration // from the beginning of the agent to its first launch; 0: it continues a run
 	Finish     *sla.Interval // projected seconds of the whole run
 	Deadline   time.Duration // 0: none
 	// DeadlineSource is what sets Deadline, such as "the end of Slurm job 12 on n0"; empty: the user.
@@ -177,7 +178,7 @@ func (r *run) status() Status {
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
-		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
+		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Prepared: r.prepared, Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
 		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk(), Pace: r.Progress.pace(), KeepsWork: r.keepsWork(), Saves: r.Resumable}
 	s.Throughput, s.ThroughputUnit = r.currentRate()
 	for _, g := range r.sampler.last.GPUs {

@@ -93,6 +93,7 @@ type life struct {
 	Seen             float64               // last measured rate, steps/s
 	Rates            []cluster.Measurement // all measured while it had its devices alone
 	Startup          float64               // seconds that the scheduler measured
+	prepared         float64               // seconds before them that no later life has
 	Known            float64               // time of the first measurement of the start-up or the rate
 	rated, ratedDone float64               // time of the first measurement of the rate, and the steps then; NaN: none
 	Reason           string                // why it ended; empty while it has not
@@ -272,7 +273,8 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 	case cluster.EventRunning:
 		l.Worked = l.Start
 		if s := seconds(e.Seconds); s >= 0 {
-			l.Worked += s
+			l.prepared = min(max(0, e.PreparedSeconds), max(0, e.Time-l.Start-s))
+			l.Worked += l.prepared + s
 			l.Startup = s
 		}
 		l.Known = e.Time

@@ -63,6 +63,7 @@ func newRates(d *Day) *rates {
 	r.pairs = newPairRates(d, d.measuredAlone())
 	d.divideSaves()
 	r.leave()
+	r.divideFewSaves()
 	repeats := map[string][]float64{}
 	for _, j := range d.Jobs {
 		steps, time := map[place]float64{}, map[place]float64{}
@@ -265,17 +266,34 @@ func (d *Day) divideSaves() {
 			}
 		}
 	}
-	if len(shares) < fewestLives {
-		return
+	if len(shares) >= fewestLives {
+		share := min(max(stat.Median(shares), 0), 1)
+		for _, l := range d.saved() {
+			l.useful = share * l.Save
+		}
 	}
-	share := min(max(stat.Median(shares), 0), 1)
+}
+
+// divideFewSaves assumes, on a day with fewer saves than fewestLives, that trainings take as long to leave after the last step before
+// a save as after their last step of all.
+func (r *rates) divideFewSaves() {
+	if saved := r.day.saved(); len(saved) < fewestLives && r.exit > 0 {
+		for _, l := range saved {
+			l.useful = max(0, l.Save-r.exit)
+		}
+	}
+}
+
+// saved returns the lives that were asked to leave, and have.
+func (d *Day) saved() (lives []*life) {
 	for _, j := range d.Jobs {
 		for _, l := range j.Lives {
 			if l.Asked <= l.Left && l.Save > 0 {
-				l.useful = share * l.Save
+				lives = append(lives, l)
 			}
 		}
 	}
+	return lives
 }
 
 // places returns the keys in a fixed order.
@@ -389,6 +407,8 @@ type moves struct {
 	assumed  bool // no save was measured
 	// own is the median part of a start that is the start-up of the training itself: without the queue of an engine, and the agent.
 	own float64
+	// again is the mean of later starts relative to first ones of the same kinds of jobs.
+	again float64
 	// learned are the rates that the server measured in the first lives of jobs on their devices, one after the other, relative
 	// to the last.
 	learned [][]cluster.Measurement
@@ -414,7 +434,7 @@ type sample struct {
 func (s *sample) alone(crowding float64) float64 { return s.taken / (1 + crowding*s.others) }
 
 func newMoves(d *Day, r *rates) *moves {
-	m := &moves{own: 1}
+	m := &moves{own: 1, again: 1}
 	var own []float64
 	add := func(cost int, j *Job, l *life, taken float64) {
 		if taken >= 0 && !j.silent {
@@ -448,6 +468,14 @@ func newMoves(d *Day, r *rates) *moves {
 		m.own = stat.Median(own)
 	}
 	m.crowd(d)
+	if len(m.samples[laterStart]) < fewestLives { // first ones, without what is done once
+		for _, s := range m.samples[firstStart] {
+			if s.life.prepared > 0 {
+				s.taken = max(s.taken-s.life.prepared, s.life.Startup)
+			}
+			m.samples[laterStart] = append(m.samples[laterStart], s)
+		}
+	}
 	for cost := range m.samples {
 		by := map[string][]float64{}
 		for _, s := range m.samples[cost] {
@@ -455,8 +483,14 @@ func newMoves(d *Day, r *rates) *moves {
 		}
 		m.means[cost], m.all[cost] = shrunk(by)
 	}
-	if len(m.samples[laterStart]) == 0 {
-		m.samples[laterStart], m.means[laterStart], m.all[laterStart] = m.samples[firstStart], m.means[firstStart], m.all[firstStart]
+	first, later := 0.0, 0.0
+	for _, kind := range slices.Sorted(maps.Keys(m.means[laterStart])) { // sums depend on the order
+		if v, ok := m.means[firstStart][kind]; ok {
+			first, later = first+v, later+m.means[laterStart][kind]
+		}
+	}
+	if first > 0 {
+		m.again = later / first
 	}
 	m.assumed = len(m.samples[saving]) == 0
 	return m
@@ -538,7 +572,7 @@ func (m *moves) mean(cost int, j *Job) float64 {
 		return v
 	}
 	if v, ok := m.means[firstStart][j.kind()]; ok && cost == laterStart {
-		return v
+		return v * m.again
 	}
 	return m.all[cost]
 }

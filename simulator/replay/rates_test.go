@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -114,6 +115,68 @@ func TestUsefulSaves(t *testing.T) {
 		if share := part / saved; n < 30 || !(math.Abs(share-useful) < 0.05) || math.Abs(late/n) > 0.1 {
 			t.Errorf("%.2f of the saves measured as useful, want %g; starts off by %.2f s on average of %g", share, useful, late/n, n)
 		}
+	}
+}
+
+// TestLaterStarts: what is done once per run is no part of later starts, of which a day has none or many.
+func TestLaterStarts(t *testing.T) {
+	const once = 3.0 // seconds
+	for policy, alike := range map[string]float64{"themis": 0.6, "srtf": 0.3} {
+		s := drawDay(11, 20)
+		for _, j := range s.jobs {
+			j.first, j.measured = j.again+once, 1
+		}
+		events := s.live(t, policy)
+		for i := range events {
+			if e := &events[i]; e.Kind == cluster.EventRunning && e.Stretch == 1 {
+				measured := *e.Seconds - once
+				e.Seconds, e.PreparedSeconds = &measured, once
+			}
+		}
+		day, err := NewDay(events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newMoves(day, newRates(day))
+		off := 0.0
+		for i, j := range day.Jobs {
+			off += (m.mean(laterStart, j) - s.jobs[i].again) / float64(len(day.Jobs))
+			if v := m.mean(laterStart, j) - s.jobs[i].again; math.Abs(v) > alike {
+				t.Errorf("%s: %.2f s for later starts of job %d, want %.2f", policy, m.mean(laterStart, j), j.ID, s.jobs[i].again)
+			}
+		}
+		if math.Abs(off) > 0.1 {
+			t.Errorf("%s: later starts off by %+.2f s on average", policy, off)
+		}
+	}
+}
+
+// TestFewSaves: on a day with few saves, trainings are assumed to leave after the last step before one as they do after their last of all.
+func TestFewSaves(t *testing.T) {
+	s := drawDay(43, 20)
+	for _, j := range s.jobs {
+		j.exit, j.measured = 0.5, 1
+	}
+	events := s.live(t, "themis")
+	var last cluster.Event
+	for i, e := range events {
+		if e.Kind == cluster.EventLeft && e.Job == 3 {
+			last = e
+			save := 2.0
+			events[i].Seconds, events[i].Reason = &save, "lease"
+			stop := cluster.Event{Kind: cluster.EventStop, Time: e.Time - save, Job: 3, Stretch: e.Stretch, Device: e.Device, GPUs: e.GPUs}
+			events = slices.Insert(events, i, stop)
+			break
+		}
+	}
+	slices.SortStableFunc(events, func(a, b cluster.Event) int { return cmp.Compare(a.Time, b.Time) })
+	day, err := NewDay(events)
+	if err != nil || last.Job != 3 {
+		t.Fatal(err)
+	}
+	r := newRates(day)
+	if l := day.Jobs[2].Lives[0]; math.Abs(l.useful-(2-r.exit)) > 1e-9 || math.Abs(r.exit-0.5) > 0.1 {
+		t.Errorf("%.2f s of a save of %.2f s are useful; trainings take %.2f s to leave", l.useful, l.Save, r.exit)
 	}
 }
 

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -93,8 +94,8 @@ func (n *node) serve() {
 	if q.Limit > was.Limit {
 		n.job.SetStopAfter(q.StopAfter) // if it fails, the limit of the start remains
 	}
-	if q.Checkpoints > was.Checkpoints {
-		n.job.Checkpoint() // the agent escalates if it has no effect
+	if q.Checkpoints > was.Checkpoints && errors.Is(n.job.Checkpoint(), launch.ErrNoCheckpoint) {
+		n.seen.Checkpoints = was.Checkpoints // it is still starting: again later; the agent escalates if that has no effect
 	}
 	if tree, ok := n.job.(launch.ProcessTree); ok && q.Interrupts > was.Interrupts {
 		tree.Signal(unix.SIGINT)

@@ -211,6 +211,24 @@ func TestCheckpointAndStop(t *testing.T) {
 		}
 		awaitFile(t, filepath.Join(c.Dir, "saved"))
 	})
+	t.Run("is starting when it is asked", func(t *testing.T) {
+		t.Parallel()
+		c := shell(t, `echo begun > begun; until [ -e asked ]; do sleep 0.05; done; `+saver)
+		j := start(t, site(t, newCluster(t)), c)
+		awaitFile(t, filepath.Join(c.Dir, "begun"))
+		await(t, "the start", j.Started())
+		if err := j.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * nodeTick) // the node has seen the request
+		if err := os.WriteFile(filepath.Join(c.Dir, "asked"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the end", j.Done())
+		if e := j.Exit(); e.Code != 75 {
+			t.Errorf("exit %+v", e)
+		}
+	})
 	t.Run("ignores SIGTERM", func(t *testing.T) {
 		t.Parallel()
 		c := shell(t, `trap '' TERM; echo ready > ready; while :; do sleep 0.05; done`)
