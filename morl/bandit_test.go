@@ -245,7 +245,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"0 arms", "default", "beta", "window", "positions", "NaN"} {
+	for _, want := range []string{"0 arms", "default", "beta", "positions", "NaN"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: does not name %s", err, want)
 		}

@@ -18,9 +18,9 @@ import (
 //	                       512   0.032           0.048 / 0.080       –
 //	                      2048   0.083           0.21 / 1.0          –
 //	water filling (hier.) 2048   97.3            –                   –
-//	packed max-min          64   0.289           –                   0.017  / 0.0045
-//	                       256   5.27 (1.73)     –                   0.014  / 0.0058
-//	                      1024   296 (39.2)      –                   0.058  / 0.0098
+//	packed max-min          64   0.289           –                   –
+//	                       256   5.27 (1.73)     –                   –
+//	                      1024   296 (39.2)      –                   –
 //	AlloX (assignment)     256   7.2             –                   0.15
 //
 // Entries of ours marked – have changed since. On another machine (2 cores, Intel Xeon): max-min with 2048 jobs
