@@ -53,25 +53,25 @@ func (c *Catalogue) Lookup(name string) (Offer, error) { return lookup(c.Offers,
 
 // Filter selects offers; the zero value selects all.
 type Filter struct {
-	Clouds         []string
-	Type           string // part of the type's name
-	GPU            string // canonical model, otherwise part of it ("A100"); "none" for machines without GPUs
-	MinGPUs        int
-	MinGPUMemory   float64 // GiB per GPU
-	MinCPUs        int
-	MinMemory      float64 // GiB
-	MaxHourly      USD     // 0: no limit
-	Spot, OnDemand bool    // only offers with that price; both false: any
+	Clouds       []string
+	Type         string // part of the type's name
+	GPU          string // canonical model, otherwise part of it ("A100"); "none" for machines without GPUs
+	MinGPUs      int
+	MinGPUMemory float64 // GiB per GPU
+	MinCPUs      int
+	MinMemory    float64 // GiB
+	MaxHourly    USD     // 0: no limit
+	Spot         bool    // only offers with a spot price
 }
 
-// Select returns the offers that match the filter in order of price, then of name. With Spot alone, the price is that
+// Select returns the offers that match the filter in order of price, then of name. With Spot, the price is that
 // of spot capacity and the returned offers have UseSpot set; otherwise it is the on-demand price. Names are compared
 // ignoring case, "-", "_", "." and blanks. Cost: O(n log n) in the number of offers.
 func (c *Catalogue) Select(f Filter) []Offer {
 	var list []Offer
 	whole := slices.ContainsFunc(c.Offers, func(o Offer) bool { return normalizeName(o.GPU) == normalizeName(f.GPU) }) // distinguishes L4 from L40S
 	for _, o := range c.Offers {
-		o.UseSpot = f.Spot && !f.OnDemand
+		o.UseSpot = f.Spot
 		if f.matches(o) && f.matchesGPU(o.GPU, whole) {
 			list = append(list, o)
 		}
@@ -89,7 +89,7 @@ func (f Filter) matches(o Offer) bool {
 		(f.Type == "" || strings.Contains(normalizeName(o.Type), normalizeName(f.Type))) &&
 		o.GPUs >= f.MinGPUs && float64(o.GPUMemory) >= f.MinGPUMemory &&
 		o.CPUs >= f.MinCPUs && float64(o.Memory) >= f.MinMemory &&
-		(f.MaxHourly <= 0 || o.Price() <= f.MaxHourly) && (!f.Spot || o.Spot > 0) && (!f.OnDemand || o.OnDemand > 0)
+		(f.MaxHourly <= 0 || o.Price() <= f.MaxHourly) && (!f.Spot || o.Spot > 0)
 }
 
 // matchesGPU reports whether a GPU model matches the filter. With whole, the filter names a complete model.

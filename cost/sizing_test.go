@@ -147,7 +147,6 @@ func TestSelect(t *testing.T) {
 		"large":              {Filter{MinGPUs: 8, MinGPUMemory: 80, MinCPUs: 100, MinMemory: 1000}, func(o Offer) bool { return o.GPUs >= 8 && o.GPUMemory >= 80 && o.CPUs >= 100 && o.Memory >= 1000 }, 4},
 		"cheap":              {Filter{MaxHourly: 1}, func(o Offer) bool { return o.OnDemand <= 1 }, 20},
 		"cheap spot":         {Filter{MaxHourly: 1, Spot: true}, func(o Offer) bool { return o.UseSpot && o.Spot <= 1 }, 10},
-		"both prices":        {Filter{Spot: true, OnDemand: true}, func(o Offer) bool { return !o.UseSpot && o.Spot > 0 }, 20},
 	}
 	for name, test := range tests {
 		list := c.Select(test.filter)

@@ -47,10 +47,6 @@ type ThompsonSettings struct {
 	Rounds int
 	// Beta is the multiple of the smallest known cost at which a pull is stopped; 0 means 2, else it must be above 1.
 	Beta float64
-	// Window is the number of most recent observations that count, for failures and pruning too; 0 means all. With a
-	// window, arms whose observations have left it are unknown and tried again, which is both the reaction to drift
-	// and its cost.
-	Window int
 	// Spread is the prior standard deviation of the costs of one arm, relative to their mean; it has the weight of
 	// one observation per arm. 0 means 0.1.
 	Spread float64
@@ -89,8 +85,8 @@ func NewThompson(arms int, s ThompsonSettings) (*Thompson, error) {
 	if s.Beta != 0 && !(s.Beta > 1) || math.IsInf(s.Beta, 1) {
 		errs = append(errs, fmt.Errorf("beta is %g, want more than 1", s.Beta))
 	}
-	if s.Window < 0 || !(s.Spread >= 0) || !(s.Length >= 0) || math.IsInf(s.Spread, 1) || math.IsInf(s.Length, 1) {
-		errs = append(errs, fmt.Errorf("window %d, spread %g and length %g must be finite and not negative", s.Window, s.Spread, s.Length))
+	if !(s.Spread >= 0) || !(s.Length >= 0) || math.IsInf(s.Spread, 1) || math.IsInf(s.Length, 1) {
+		errs = append(errs, fmt.Errorf("spread %g and length %g must be finite and not negative", s.Spread, s.Length))
 	}
 	if s.Positions != nil && len(s.Positions) != arms {
 		errs = append(errs, fmt.Errorf("%d positions for %d arms", len(s.Positions), arms))
@@ -131,21 +127,13 @@ func (t *Thompson) Observe(o PullOutcome) error {
 	return nil
 }
 
-// recent returns the observations within the window.
-func (t *Thompson) recent() []PullOutcome {
-	if w := t.settings.Window; w > 0 && len(t.history) > w {
-		return t.history[len(t.history)-w:]
-	}
-	return t.history
-}
-
 // Threshold returns the cost at which a pull of an arm should be stopped; +Inf before any pull has succeeded. With
 // independent arms it is Beta times the smallest cost of a successful pull, as published. With positions it is Beta
 // times the believed cost of the best arm, or of the arm itself if that has succeeded before and is more expensive,
 // since stopping a pull that is known to succeed gains nothing.
 func (t *Thompson) Threshold(arm int) float64 {
 	if t.settings.Positions == nil {
-		return t.settings.Beta * leastCost(t.recent())
+		return t.settings.Beta * leastCost(t.history)
 	}
 	best, ok := t.Best()
 	if !ok {
@@ -174,7 +162,7 @@ func leastCost(obs []PullOutcome) float64 {
 // from the beliefs. It is deterministic given the history and the state of rng. O(observations + arms); O(arms³) with
 // positions.
 func (t *Thompson) Next(rng *rand.Rand) Pull {
-	obs := t.recent()
+	obs := t.history
 	if len(obs) == 0 {
 		return Pull{Arm: t.settings.Default, Round: min(1, t.settings.Rounds)}
 	}

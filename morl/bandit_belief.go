@@ -30,7 +30,7 @@ func (t *Thompson) believed() []armBelief {
 // believe computes the beliefs of all arms from the observations within the window: the posteriors with or without
 // positions, the counts, and the arms dropped by pruning.
 func (t *Thompson) believe() []armBelief {
-	obs := t.recent()
+	obs := t.history
 	kept, _ := t.prune(obs)
 	out := make([]armBelief, t.arms)
 	if t.settings.Positions == nil {

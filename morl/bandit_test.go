@@ -129,9 +129,7 @@ func TestDriftIsFollowed(t *testing.T) {
 		settings ThompsonSettings
 		want     bool
 	}{
-		"window":         {ThompsonSettings{Default: 2, Window: 30}, true},
-		"window, smooth": {ThompsonSettings{Default: 2, Window: 30, Rounds: -1, Positions: eight[:5]}, true},
-		"no window":      {ThompsonSettings{Default: 2}, false},
+		"no window": {ThompsonSettings{Default: 2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			followed := 0
@@ -243,11 +241,11 @@ func TestSmoothInterpolates(t *testing.T) {
 
 // TestSettingsAreChecked requires that all invalid settings are reported together.
 func TestSettingsAreChecked(t *testing.T) {
-	_, err := NewThompson(0, ThompsonSettings{Default: -1, Beta: 0.5, Window: -1, Positions: []float64{math.NaN()}})
+	_, err := NewThompson(0, ThompsonSettings{Default: -1, Beta: 0.5, Positions: []float64{math.NaN()}})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"0 arms", "default", "beta", "window", "positions", "NaN"} {
+	for _, want := range []string{"0 arms", "default", "beta", "positions", "NaN"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: does not name %s", err, want)
 		}
@@ -270,7 +268,6 @@ func TestPromises(t *testing.T) {
 		arms := rapid.IntRange(1, 8).Draw(r, "arms")
 		s := ThompsonSettings{
 			Default: rapid.IntRange(0, arms-1).Draw(r, "default"), Rounds: rapid.IntRange(-1, 3).Draw(r, "rounds"),
-			Window: rapid.IntRange(0, 20).Draw(r, "window"),
 		}
 		if rapid.Bool().Draw(r, "smooth") {
 			s.Positions = rapid.SliceOfN(rapid.Float64Range(-20, 20), arms, arms).Draw(r, "positions")
@@ -297,7 +294,7 @@ func TestPromises(t *testing.T) {
 		if pull.Arm < 0 || pull.Arm >= arms || beliefs[pull.Arm].Dropped {
 			r.Fatalf("pull %+v of %+v", pull, beliefs)
 		}
-		if x := b.Threshold(pull.Arm); !(x > 0) || math.IsInf(x, 1) != math.IsInf(leastCost(b.recent()), 1) && s.Rounds < 0 {
+		if x := b.Threshold(pull.Arm); !(x > 0) || math.IsInf(x, 1) != math.IsInf(leastCost(b.history), 1) && s.Rounds < 0 {
 			r.Fatalf("threshold %g", x)
 		}
 		for a, x := range beliefs {

@@ -13,10 +13,8 @@ var errEmpty = errors.New("no point to select from")
 // Normalisation defines the unit step of each objective, so that a preference weighs relative rather than absolute
 // differences. The zero value derives it from the front of the points.
 type Normalisation struct {
-	// Ideal and Nadir are the values of each objective with score 1 and score 0; nil: the best and the worst on the
-	// front. Points need not reach them.
-	Ideal, Nadir []float64
-	// Relative makes the magnitude of its ideal the step of each objective; Nadir has then no influence.
+	// Relative makes the magnitude of the best value the step of each objective; otherwise it is the distance between the
+	// best and the worst value on the front.
 	Relative bool
 }
 
@@ -96,8 +94,7 @@ func (by Normalisation) prepare(points [][]float64, preference []float64) (sc sc
 	if len(front) == 0 {
 		return scale{}, nil, nil, errEmpty
 	}
-	sc, err = by.scale(points, front)
-	return sc, front, w, err
+	return by.scale(points, front), front, w, nil
 }
 
 // normalised returns the preference divided by its sum.
@@ -128,27 +125,15 @@ func finite(p []float64) bool {
 type scale struct{ ideal, step []float64 }
 
 // scale derives the scale from the normalisation and the front.
-func (by Normalisation) scale(points [][]float64, front []int) (scale, error) {
-	m := len(points[front[0]])
-	ideal, nadir := by.Ideal, by.Nadir
-	for i, v := range [][]float64{ideal, nadir} {
-		if v != nil && (len(v) != m || !finite(v)) {
-			return scale{}, fmt.Errorf("%s %v: want %d finite numbers", [...]string{"ideal", "nadir"}[i], v, m)
-		}
-	}
-	if ideal == nil {
-		ideal = extreme(points, front, math.Max)
-	}
-	if nadir == nil {
-		nadir = extreme(points, front, math.Min)
-	}
-	sc := scale{ideal: ideal, step: make([]float64, m)}
-	for k := range m {
+func (by Normalisation) scale(points [][]float64, front []int) scale {
+	ideal, nadir := extreme(points, front, math.Max), extreme(points, front, math.Min)
+	sc := scale{ideal: ideal, step: make([]float64, len(ideal))}
+	for k := range ideal {
 		if sc.step[k] = ideal[k] - nadir[k]; by.Relative {
 			sc.step[k] = math.Abs(ideal[k])
 		}
 	}
-	return sc, nil
+	return sc
 }
 
 // extreme returns the extreme value of each objective over the front.

@@ -53,11 +53,10 @@ type DB struct {
 
 // Filter selects entries; the zero value selects all.
 type Filter struct {
-	Kinds        []Kind
-	ScriptSHA256 string
-	Models       []string  // exact names, case-insensitive
-	Since        time.Time // started at or after; excludes entries of unknown start
-	Limit        int       // keep the newest Limit entries; 0 means all
+	Kinds  []Kind
+	Models []string  // exact names, case-insensitive
+	Since  time.Time // started at or after; excludes entries of unknown start
+	Limit  int       // keep the newest Limit entries; 0 means all
 }
 
 // Open opens or creates the runs database of a state directory, and the directory itself. A damaged database is set
@@ -395,9 +394,6 @@ func (f Filter) query() (string, []any) {
 		for _, k := range f.Kinds {
 			args = append(args, string(k))
 		}
-	}
-	if f.ScriptSHA256 != "" {
-		where, args = append(where, "script_sha256 = ?"), append(args, f.ScriptSHA256)
 	}
 	if len(f.Models) > 0 {
 		in("model COLLATE NOCASE", len(f.Models))

@@ -254,7 +254,6 @@ func TestEntries(t *testing.T) {
 	}{
 		"all, the newest first":   {Filter{}, []string{"r2", "abc", "r1/probe-1", "r1", "abc/1"}},
 		"kinds":                   {Filter{Kinds: []Kind{Run, Probe}}, []string{"r2", "r1/probe-1", "r1"}},
-		"script":                  {Filter{ScriptSHA256: "s1"}, []string{"r1/probe-1", "r1"}},
 		"models, in any case":     {Filter{Models: []string{"bert", "vgg"}}, []string{"r2", "abc", "abc/1"}},
 		"since, the day included": {Filter{Since: day(2).In(time.FixedZone("", 7200))}, []string{"r2", "abc"}},
 		"limit":                   {Filter{Limit: 2}, []string{"r2", "abc"}},

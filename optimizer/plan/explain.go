@@ -61,7 +61,7 @@ func (b *evaluation) reason(chosen int) string {
 		text = fmt.Sprintf("%s of %d allowed allocations (%d %s): ", goal, len(b.cs), n, met)
 	}
 	switch {
-	case chosen == b.current && s.Current != nil && !s.Resumable && !s.Restartable:
+	case chosen == b.current && s.Current != nil && !s.Resumable:
 		text = s.stays() + ", so it stays where it runs: "
 	case chosen == b.current:
 		text = "nothing allowed is clearly better than where it runs: "
@@ -175,7 +175,7 @@ func (b *evaluation) infeasible(planner string, own int) (Plan, error) {
 func (b *evaluation) whyNot(nearest int) string {
 	spec, c := b.forecast.s.Spec, b.cs[nearest]
 	text := "no allowed allocation meets "
-	if s := b.forecast.s; s.Current != nil && !s.Resumable && !s.Restartable {
+	if s := b.forecast.s; s.Current != nil && !s.Resumable {
 		text = s.stays() + ", and where it runs it does not meet "
 	}
 	for i, o := range c.Breaks {

@@ -270,11 +270,6 @@ func TestJobsThatCannotBeResumedStay(t *testing.T) {
 	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
 		t.Errorf("starts the job again to measure %s", to)
 	}
-	s.Restartable = true
-	p := decide(t, s.snapshot(t))
-	if worth, why := Worth(s.snapshot(t), p); !worth || p.Allocation.SameShape(cpu(1)) {
-		t.Errorf("with consent: %s, %v, %s", p.Allocation, worth, why)
-	}
 }
 
 // With an unknown total, only paces are predicted.

@@ -99,7 +99,7 @@ func (b *evaluation) wasMeasured(a resources.Allocation) bool {
 
 // reachable reports whether a running job may move to an allocation.
 func (b *evaluation) reachable(a resources.Allocation) bool {
-	return b.forecast.moveTo(a) != again || b.forecast.s.Restartable
+	return b.forecast.moveTo(a) != again
 }
 
 // better returns the probability that i is better than j in a preference.

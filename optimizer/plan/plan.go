@@ -47,9 +47,8 @@ type Snapshot struct {
 	// Reserve is the time before a limit at which the guard stops the run for an orderly exit. Plans end before it.
 	Reserve time.Duration
 	// Resumable reports that the job can resume from its checkpoint. LiveCPU reports that CPUs can be taken from the
-	// running job (its thread pools keep their size). Restartable reports the user's consent to restart a job without
-	// a checkpoint from the beginning; such a job is never restarted by default.
-	Resumable, LiveCPU, Restartable bool
+	// running job (its thread pools keep their size).
+	Resumable, LiveCPU bool
 	// Stays is the reason, as a clause, why a job that is not Resumable is not restarted by choice; "" is that it
 	// cannot be resumed.
 	Stays string

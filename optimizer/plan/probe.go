@@ -17,7 +17,7 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	switch {
 	case s.Model == nil || len(affordable) == 0:
 		return nil, ""
-	case s.Current != nil && !s.Resumable && !s.Restartable:
+	case s.Current != nil && !s.Resumable:
 		return nil, "" // the job would have to start from the beginning
 	case !MayProbe(s):
 		return nil, "" // no move would remain to use the result

@@ -156,12 +156,12 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 	}
 	f := newForecast(s)
 	way := f.moveTo(best.at)
-	if way == again && !s.Restartable {
+	if way == again {
 		return nil, ""
 	}
 	if left := s.Total - s.Done; s.Total > 0 {
 		gain := left * best.pace * math.Expm1(rate(s, here.at, here.pace)-rate(s, best.at, best.pace))
-		if way == restart && gain < s.Restart.P50 || way == again {
+		if way == restart && gain < s.Restart.P50 {
 			return nil, ""
 		}
 		if s.Model != nil && f.outcome(best.at).Chance < min(feasibleProbability, f.outcome(here.at).Chance) {

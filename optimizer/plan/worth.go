@@ -22,8 +22,8 @@ const (
 //     the cost.
 //
 // A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
-// unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
-// the user's consent (Restartable). A run moves at most three times, probes and reverts included.
+// unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint is not
+// restarted. A run moves at most three times, probes and reverts included.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -36,7 +36,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 		return false, "the remaining work is unknown, so the gain cannot be weighed against a restart"
 	}
 	f := newForecast(s)
-	if f.moveTo(p.Allocation) == again && !s.Restartable {
+	if f.moveTo(p.Allocation) == again {
 		return false, s.stays() + ", and is not started again by choice"
 	}
 	if !MovesLeft(s) {
@@ -44,9 +44,6 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	}
 	if f.moveTo(p.Allocation) == restart && s.Restart.P50 <= 0 && s.Startup.P50 <= 0 {
 		return false, "what a restart costs is not measured yet"
-	}
-	if f.moveTo(p.Allocation) == again && s.Startup.P50 <= 0 {
-		return false, "what a start costs is not measured yet"
 	}
 	here, there := f.outcome(*s.Current), f.outcome(p.Allocation)
 	if !finite(there.Candidate) {

@@ -116,7 +116,7 @@ func (r *run) moveTo(p plan.Plan) {
 		if r.observer.workers.id == 0 {
 			r.moveWorkers(to, p.Reason)
 		}
-	case s.Resumable || s.Restartable:
+	case s.Resumable:
 		r.act(to, p.Reason, "restart")
 		r.leaveFor(&pendingStop{Why: "restart", Next: &to, Label: "run"})
 	case s.LiveCPU && to.GPUs == r.Current.GPUs && to.BatchSize == r.Current.BatchSize && to.Threads == r.Current.Threads && to.CPUs < r.Current.CPUs:

@@ -18,11 +18,12 @@ import (
 func TestAgentDecidesAsTrial(t *testing.T) {
 	moved := 0
 	for _, seed := range []uint64{12, 15} {
-		jobs, err := pretrain.Scenarios(1, seed, pretrain.GeneratorOptions{Mix: pretrain.Mix{CPU: 1}, Quiet: true})
+		jobs, err := pretrain.Scenarios(1, seed, pretrain.GeneratorOptions{Mix: pretrain.Mix{CPU: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := jobs[0]
+		s.Noise.Unit, s.Noise.Memory = 0, 0
 		s.Units, s.UnitSamples, s.Used = 60, 100, nil                // the agent's job has no processes that it could see at work
 		s.Spec.TimeMax, s.Spec.CostMaxUSD, s.Rates.GiBHour = 0, 0, 0 // a drawn job has no memory
 		for _, prefer := range []plan.Preference{{Time: 1}, {Cost: 1}} {

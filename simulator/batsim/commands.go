@@ -32,14 +32,10 @@ var commands = map[string]func(*host, *event) error{
 
 var errDynamic = errors.New("jobs cannot be registered here, as dynamic-jobs-enabled said")
 
-// command executes one command. Unknown types are an error, or ignored with a warning if ForwardUnknown is set.
+// command executes one command. Unknown types are an error.
 func (h *host) command(e *event) error {
 	do, ok := commands[e.Type]
 	if !ok {
-		if h.options.ForwardUnknown {
-			h.options.warn("a command of type %q at %v s was passed over", e.Type, e.Timestamp)
-			return nil
-		}
 		return errors.New("there is no such command")
 	}
 	return do(h, e)
@@ -195,12 +191,9 @@ func (h *host) setState(d *stateData) error {
 	return nil
 }
 
-// attach passes the metadata of a job to the Metadata callback.
+// attach accepts metadata of a job, which a simulation has no use for.
 func (h *host) attach(d *jobIDData) error {
-	j, err := h.job(d.ID)
-	if err == nil && h.options.Metadata != nil {
-		h.options.Metadata(&h.jobs[j], string(d.Metadata))
-	}
+	_, err := h.job(d.ID)
 	return err
 }
 

@@ -20,21 +20,14 @@ import (
 type SimulateOptions struct {
 	Conversation
 
-	// Workload is the source of the jobs (hdeeprm.BatsimWorkload.Convert), so that the peer receives all its fields; nil
-	// means hdeeprm.FromJobs of the jobs. A job is identified there by its Name, or by its ID if it has none.
-	Workload *hdeeprm.BatsimWorkload
 	// Name is the name of the workload, which precedes "!" in job names; "" means "w0". Names that contain "!" are
 	// not changed.
 	Name string
 	// ForwardProfiles sends each profile with its jobs instead of all profiles at the beginning.
 	ForwardProfiles bool
-	// ForwardUnknown ignores commands of unknown types, with a warning; otherwise they end the simulation.
-	ForwardUnknown bool
 	// RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for
 	// Batsim.
 	RoundPower bool
-	// Metadata is called with the metadata that SET_JOB_METADATA attaches to a job; nil means no call.
-	Metadata func(job *order.Job, text string)
 	// Progress is called with the number of ended jobs after each of them; nil means no reports.
 	Progress func(done, total int)
 }
@@ -134,10 +127,7 @@ func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, e
 // objects of its jobs, whose IDs it completes by the name of the workload. Job names must be unique and exist in the
 // workload.
 func (h *host) describe() error {
-	w := h.options.Workload
-	if w == nil {
-		w = hdeeprm.FromJobs(h.jobs, h.tree.Cores)
-	}
+	w := hdeeprm.FromJobs(h.jobs, h.tree.Cores)
 	var b bytes.Buffer
 	if err := w.Write(&b, 3); err != nil {
 		return err
@@ -238,7 +228,7 @@ func (h *host) begins() event {
 		"config": map[string]any{
 			"redis-enabled": false, "redis-hostname": "127.0.0.1", "redis-port": 6379, "redis-prefix": "default",
 			"profiles-forwarded-on-submission": h.options.ForwardProfiles, "dynamic-jobs-enabled": false, "dynamic-jobs-acknowledged": false,
-			"profile-reuse-enabled": false, "forward-unknown-events": h.options.ForwardUnknown,
+			"profile-reuse-enabled": false, "forward-unknown-events": false,
 		},
 		"storage_resources": []any{},
 		"workloads":         map[string]string{h.options.Name: ""},

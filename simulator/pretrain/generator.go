@@ -34,16 +34,10 @@ type GeneratorOptions struct {
 	Kinds []Kind // nil: Embedded
 	Seed  uint64
 	Mix   Mix
-	// Families restricts the kinds; nil means all.
-	Families []string
 	// MaxGPUs bounds the GPUs of any job, 0 means 16.
 	MaxGPUs int
-	// Irregular admits kinds whose measurements come from different machines.
-	Irregular bool
 	// Spot is the share of GPU jobs on spot capacity; 0 means 0.2, negative none.
 	Spot float64
-	// Quiet draws jobs without noise.
-	Quiet bool
 }
 
 // class is the class of a job.
@@ -132,8 +126,7 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	}
 	d := &Generator{o: o, kinds: map[string][]Kind{}}
 	for _, k := range o.Kinds {
-		if o.Set == TrainingSet && k.HeldOut || o.Set == heldOutSet && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
-			o.Families != nil && !slices.Contains(o.Families, k.Family) {
+		if o.Set == TrainingSet && k.HeldOut || o.Set == heldOutSet && !k.HeldOut || k.Irregular || k.MaxGPUs < 2 {
 			continue
 		}
 		if d.kinds[k.Family] == nil {
@@ -210,9 +203,7 @@ func (d *Generator) try(rng *rand.Rand) (job, bool) {
 	j.Workload = work(j.UnitSamples)
 	j.Restart *= logUniform(rng, 0.8, 1.25)
 	j.Startup = j.Restart * (0.5 + 0.5*rng.Float64())
-	if noise := drawNoise(rng); !d.o.Quiet {
-		j.Noise = noise
-	}
+	j.Noise = drawNoise(rng)
 	d.drawInterruptions(rng, &j)
 	drawSLA(rng, &j)
 	j.Used = drawUsed(&j)

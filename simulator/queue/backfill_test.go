@@ -63,7 +63,7 @@ func randomJobs(t *rapid.T, tree *platform.Tree, exact, bandwidth bool) []order.
 func TestSchedulesKeepTheirLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
-		c := CoresConfig{Tree: tree, Jobs: randomJobs(t, tree, false, true), Seed: 3, Depth: rapid.IntRange(-1, 3).Draw(t, "depth"),
+		c := CoresConfig{Tree: tree, Jobs: randomJobs(t, tree, false, true), Seed: 3,
 			Order:     rapid.SampledFrom(order.OrderNames()).Draw(t, "order"),
 			Backfill:  rapid.SampledFrom(CoreBackfills()).Draw(t, "backfill"),
 			Placement: rapid.SampledFrom(Placements()).Draw(t, "placement"),

@@ -35,9 +35,6 @@ func (c *conservative) pass(p *policy, s *state, start func(int32, []int32)) flo
 		}
 	}
 	waiting := s.waiting
-	if p.depth > 0 { // by default, every waiting job has a plan
-		waiting = waiting[:min(len(waiting), p.depth+1)]
-	}
 	c.profile.reset(s)
 	late := false
 	for _, w := range waiting {

@@ -50,8 +50,8 @@ func (e *easy) pass(p *policy, s *state, start func(int32, []int32)) float64 {
 		return inf
 	}
 	last, reserved := len(s.waiting), false
-	if depth := p.backfillDepth(); depth > 0 {
-		last = min(last, depth+1)
+	if len(p.placer.Pools()) > 1 {
+		last = min(last, poolsDepth+1)
 	}
 	kept := 1
 	for i := 1; i < last; i++ {
@@ -88,16 +88,9 @@ func (e *easy) reserve(p *policy, s *state, pool int, at float64) {
 	e.hold.reserve(s, job, &pools[pool], at)
 }
 
-// backfillDepth returns how many jobs behind the head a pass considers; 0 means all.
-func (p *policy) backfillDepth() int {
-	switch {
-	case p.depth < 0 || p.depth == 0 && len(p.placer.Pools()) == 1:
-		return 0
-	case p.depth == 0:
-		return 64
-	}
-	return p.depth
-}
+// poolsDepth is the number of jobs behind the head that a pass considers with several pools, each of which is costly to
+// evaluate. With one pool it considers all.
+const poolsDepth = 64
 
 // hold is a reservation: room for a job in a pool at a time, with the state of the machine expected then.
 type hold struct {

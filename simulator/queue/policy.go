@@ -13,7 +13,6 @@ type policy struct {
 	order    *order.Order
 	placer   placer
 	backfill backfill
-	depth    int
 	ended    bool // a job ended since the last pass
 
 	forecast forecast

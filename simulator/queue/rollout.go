@@ -32,7 +32,7 @@ func newRollouts(c *CoresConfig) *rollouts {
 	r := &rollouts{objective: c.Objective, rng: rand.New(rand.NewPCG(c.Seed, 1))}
 	for _, name := range []string{"saf", "f4", "sjf", "smallest"} {
 		order := order.Orders[name]
-		r.pairs = append(r.pairs, &policy{order: &order, placer: placements["best"].New(c.Tree, c.Objective, c.Seed), backfill: &easy{}, depth: c.Depth})
+		r.pairs = append(r.pairs, &policy{order: &order, placer: placements["best"].New(c.Tree, c.Objective, c.Seed), backfill: &easy{}})
 	}
 	r.play = newState(c.Tree, c.Jobs)
 	r.play.truth = make([]float64, len(c.Jobs))

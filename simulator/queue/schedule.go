@@ -36,9 +36,6 @@ type CoresConfig struct {
 	Placement string
 	Objective Objective
 	Seed      uint64 // seed of random placement and of sampled run times
-	// Depth is the number of waiting jobs behind the head that a pass considers. 0 means all, but 64 with EASY and a
-	// placement of several pools, each of which is costly to evaluate; a negative number means all.
-	Depth int
 	// Rollout selects the order at each decision by rollouts; it requires EASY and ignores Order and Placement.
 	Rollout bool
 	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
@@ -119,7 +116,7 @@ func (d *driver) failed(err error) {
 func newDriver(c *CoresConfig, simulation *Simulation) *driver {
 	d := &driver{config: c, simulation: simulation, state: newState(c.Tree, c.Jobs)}
 	o := order.Orders[c.order()]
-	d.policy = policy{order: &o, placer: placements[c.placement()].New(c.Tree, c.Objective, c.Seed), backfill: backfills[c.backfill()](), depth: c.Depth}
+	d.policy = policy{order: &o, placer: placements[c.placement()].New(c.Tree, c.Objective, c.Seed), backfill: backfills[c.backfill()]()}
 	if c.Rollout {
 		d.rollouts = newRollouts(c)
 	}

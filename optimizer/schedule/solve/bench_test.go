@@ -18,9 +18,9 @@ import (
 //	                       512   0.032           0.048 / 0.080       –
 //	                      2048   0.083           0.21 / 1.0          –
 //	water filling (hier.) 2048   97.3            –                   –
-//	packed max-min          64   0.289           –                   0.017  / 0.0045
-//	                       256   5.27 (1.73)     –                   0.014  / 0.0058
-//	                      1024   296 (39.2)      –                   0.058  / 0.0098
+//	packed max-min          64   0.289           –                   –
+//	                       256   5.27 (1.73)     –                   –
+//	                      1024   296 (39.2)      –                   –
 //	AlloX (assignment)     256   7.2             –                   0.15
 //
 // Entries of ours marked – have changed since. On another machine (2 cores, Intel Xeon): max-min with 2048 jobs
@@ -49,7 +49,7 @@ func instance(n, types int, scales []float64) (Sharing, []float64) {
 
 var oneTo8 = []float64{1, 1, 1, 1, 1, 1, 1, 2, 4, 8}
 
-// packed adds pairs of all types of an instance with random rates; some types cannot be co-located.
+// packed adds all pairs of jobs to an instance, with random rates by types; some types cannot be co-located.
 func packed(s Sharing, types int) Sharing {
 	r := rand.New(rand.NewPCG(7, uint64(types)))
 	rates := map[[2]int][2][]float64{}
@@ -68,16 +68,15 @@ func packed(s Sharing, types int) Sharing {
 			rates[[2]int{a, b}] = [2][]float64{ra, rb}
 		}
 	}
-	s.Class = make([]int, len(s.Rate))
-	for i := range s.Class {
-		s.Class[i] = i % types
-	}
-	s.PairRates = func(a, b int) (ra, rb []float64) {
-		two := rates[[2]int{min(a, b), max(a, b)}]
-		if a > b {
-			return two[1], two[0]
+	for b := range s.Rate {
+		for a := range b {
+			first, second := a%types, b%types
+			two := rates[[2]int{min(first, second), max(first, second)}]
+			if first > second {
+				two[0], two[1] = two[1], two[0]
+			}
+			s.Pairs = append(s.Pairs, Pair{A: a, B: b, RateA: two[0], RateB: two[1]})
 		}
-		return two[0], two[1]
 	}
 	return s
 }

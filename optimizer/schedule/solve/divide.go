@@ -1,10 +1,5 @@
 package solve
 
-import (
-	"cmp"
-	"slices"
-)
-
 // solution converts a point of the program into shares of the jobs, alone and in pairs. The value is that of the
 // program.
 func (l *layout) solution(p *point) Solution {
@@ -21,12 +16,7 @@ func (l *layout) solution(p *point) Solution {
 	if l.pairing == nil {
 		return sol
 	}
-	together := l.divide(p.x)
-	if s.PairRates != nil {
-		sol.PairShares = together.list()
-	} else {
-		sol.Pairs = together.listed(s)
-	}
+	sol.Pairs = l.divide(p.x).listed(s)
 	sol.fitInto(l.sharing)
 	return sol
 }
@@ -55,24 +45,14 @@ func (sol *Solution) done(s *Sharing) []float64 {
 			out[p.B] += x * p.RateB[j]
 		}
 	}
-	for _, p := range sol.PairShares {
-		ra, rb := s.PairRates(s.Class[p.A], s.Class[p.B])
-		if s.Class[p.A] == s.Class[p.B] {
-			ra, rb = evenRates(ra, rb)
-		}
-		for j, x := range p.X {
-			out[p.A] += x * ra[j]
-			out[p.B] += x * rb[j]
-		}
-	}
 	return out
 }
 
-// pairTimes accumulates the co-located times of pairs of jobs. The smaller index comes first.
+// pairTimes accumulates the co-located times of pairs of jobs by device type. The smaller index comes first.
 type pairTimes struct {
 	kinds int
-	at    map[[2]int]int
-	pairs []pairShare
+	at    map[[2]int]int // index into times
+	times [][]float64
 }
 
 func (t *pairTimes) add(a, b, kind int, x float64) {
@@ -82,27 +62,21 @@ func (t *pairTimes) add(a, b, kind int, x float64) {
 	key := [2]int{min(a, b), max(a, b)}
 	at, known := t.at[key]
 	if !known {
-		at = len(t.pairs)
+		at = len(t.times)
 		t.at[key] = at
-		t.pairs = append(t.pairs, pairShare{A: key[0], B: key[1], X: make([]float64, t.kinds)})
+		t.times = append(t.times, make([]float64, t.kinds))
 	}
-	t.pairs[at].X[kind] += x
-}
-
-// list returns the pairs sorted by job.
-func (t *pairTimes) list() []pairShare {
-	slices.SortFunc(t.pairs, func(a, b pairShare) int { return cmp.Or(a.A-b.A, a.B-b.B) })
-	return t.pairs
+	t.times[at][kind] += x
 }
 
 // listed returns the times in the order of Sharing.Pairs. Of two entries for the same jobs, the first receives the
 // time.
 func (t *pairTimes) listed(s *Sharing) [][]float64 {
-	out, taken := zeros(len(s.Pairs), len(s.Devices)), make([]bool, len(t.pairs))
+	out, taken := zeros(len(s.Pairs), len(s.Devices)), make([]bool, len(t.times))
 	for q := range s.Pairs {
 		key := [2]int{min(s.Pairs[q].A, s.Pairs[q].B), max(s.Pairs[q].A, s.Pairs[q].B)}
 		if at, known := t.at[key]; known && !taken[at] {
-			copy(out[q], t.pairs[at].X)
+			copy(out[q], t.times[at])
 			taken[at] = true
 		}
 	}
@@ -208,9 +182,6 @@ func (sol *Solution) fitInto(s *Sharing) {
 	for q, row := range sol.Pairs {
 		count(s.Pairs[q].A, s.Pairs[q].B, row)
 	}
-	for _, p := range sol.PairShares {
-		count(p.A, p.B, p.X)
-	}
 	most := 1.0
 	for _, v := range time {
 		most = max(most, v)
@@ -233,8 +204,5 @@ func (sol *Solution) fitInto(s *Sharing) {
 	}
 	for _, row := range sol.Pairs {
 		shrink(row)
-	}
-	for _, p := range sol.PairShares {
-		shrink(p.X)
 	}
 }

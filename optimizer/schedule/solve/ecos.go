@@ -45,9 +45,6 @@ const fewPairs = 100
 // embed implements both. It builds the program in a pooled solver, runs it, divides the solution by τ and computes
 // the value from the resulting shares.
 func embed(what string, s *Sharing, weight, floor []float64) (Solution, error) {
-	if s.PairRates != nil {
-		return Solution{}, fmt.Errorf("%s: pairs by class, want a list", what)
-	}
 	sol := Solution{X: zeros(len(s.Rate), len(s.Devices)), Pairs: zeros(len(s.Pairs), len(s.Devices))}
 	e := ecosSolvers.Get().(*ecosSolver)
 	defer ecosSolvers.Put(e)

@@ -43,72 +43,6 @@ func (o *option) sideOf(class int) float64 {
 // best returns the largest rate of a job beside another one.
 func (p *pairing) best(i int) float64 { return p.top[p.classOf[i]] }
 
-// newPairing determines the classes of a sharing. It returns nil without error when the sharing has no pairs.
-func newPairing(what string, s *Sharing, values [][]float64) (*pairing, error) {
-	switch {
-	case len(s.Pairs) > 0 && s.PairRates != nil:
-		return nil, fmt.Errorf("%s: pairs are given both as a list and by class", what)
-	case len(s.Pairs) > 0:
-		return pairsListed(what, s, values)
-	case s.PairRates != nil:
-		return pairsByClass(what, s)
-	}
-	return nil, nil
-}
-
-// pairsByClass uses the classes given by Sharing.Class and validates that their jobs are equal.
-func pairsByClass(what string, s *Sharing) (*pairing, error) {
-	if len(s.Class) != len(s.Rate) {
-		return nil, fmt.Errorf("%s: %d classes for %d jobs", what, len(s.Class), len(s.Rate))
-	}
-	p := &pairing{classOf: make([]int, len(s.Rate))}
-	number := map[int]int{}
-	var name []int
-	for i, c := range s.Class {
-		k, known := number[c]
-		if !known {
-			k = len(name)
-			number[c] = k
-			name = append(name, c)
-			p.jobs = append(p.jobs, nil)
-		} else if m := p.jobs[k][0]; s.Scale[m] != s.Scale[i] || !equal(s.Rate[m], s.Rate[i]) {
-			return nil, fmt.Errorf("%s: jobs %d and %d of class %d differ in scale or rates", what, m, i, c)
-		}
-		p.classOf[i] = k
-		p.jobs[k] = append(p.jobs[k], i)
-	}
-	// Options of all pairs of classes of equal scale.
-	for a := range name {
-		for b := a; b < len(name); b++ {
-			if s.Scale[p.jobs[a][0]] != s.Scale[p.jobs[b][0]] || a == b && len(p.jobs[a]) == 1 {
-				continue
-			}
-			ra, rb := s.PairRates(name[a], name[b])
-			if ra == nil && rb == nil {
-				continue
-			}
-			if err := s.checkPair(what, ra, rb); err != nil {
-				return nil, fmt.Errorf("%w (classes %d and %d)", err, name[a], name[b])
-			}
-			if a == b {
-				ra, rb = evenRates(ra, rb)
-			}
-			p.addOptions(s, a, b, ra, rb, nil)
-		}
-	}
-	p.findTop()
-	return p, nil
-}
-
-// evenRates returns the mean of the two rates for both jobs of a pair within one class.
-func evenRates(ra, rb []float64) (a, b []float64) {
-	mean := make([]float64, len(ra))
-	for j := range mean {
-		mean[j] = 0.5 * (ra[j] + rb[j])
-	}
-	return mean, mean
-}
-
 // checkPair validates the rates of a pair.
 func (s *Sharing) checkPair(what string, ra, rb []float64) error {
 	if len(ra) != len(s.Devices) || len(rb) != len(s.Devices) {
@@ -156,10 +90,13 @@ func (p *pairing) findTop() {
 	}
 }
 
-// pairsListed derives classes from a list of pairs: jobs of equal rates and scale for which either all or no pairs
-// between two classes are listed, with the same rates and values. Classes that violate this are split into single
-// jobs.
-func pairsListed(what string, s *Sharing, values [][]float64) (*pairing, error) {
+// newPairing derives the classes of a sharing from its pairs: jobs of equal rates and scale for which either all or no
+// pairs between two classes are listed, with the same rates and values. Classes that violate this are split into
+// single jobs. It returns nil without error when the sharing has no pairs.
+func newPairing(what string, s *Sharing, values [][]float64) (*pairing, error) {
+	if len(s.Pairs) == 0 {
+		return nil, nil
+	}
 	if err := s.checkPairs(what, values); err != nil {
 		return nil, err
 	}

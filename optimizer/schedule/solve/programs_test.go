@@ -170,42 +170,11 @@ func TestNashCannotBeImproved(t *testing.T) {
 	})
 }
 
-// Pairs by class and the same pairs as a list define the same program.
-func TestPairsByClassAndListed(t *testing.T) {
-	for _, n := range []int{8, 27} {
-		s, weight := instance(n, 4, []float64{1})
-		short := packed(s, 4)
-		for b := range n {
-			for a := range b {
-				ra, rb := short.PairRates(short.Class[a], short.Class[b])
-				s.Pairs = append(s.Pairs, Pair{A: a, B: b, RateA: ra, RateB: rb})
-			}
-		}
-		for i := range weight {
-			weight[i] *= 1 + float64(i%3)
-		}
-		listed := solved(t)(MaxMin(s, weight, nil))
-		byClass := solved(t)(MaxMin(short, weight, nil))
-		if !near(listed.Value, byClass.Value, 1e-8) {
-			t.Errorf("%d jobs: %.12g listed, %.12g by class", n, listed.Value, byClass.Value)
-		}
-		if err := feasible(short, byClass); err != nil {
-			t.Error(err)
-		}
-		if len(byClass.PairShares) == 0 || byClass.Pairs != nil {
-			t.Errorf("%d jobs: %d shares of pairs by class, %d listed", n, len(byClass.PairShares), len(byClass.Pairs))
-		}
-		if got := worst(weight, byClass.done(&short)); !near(got, byClass.Value, 1e-12) {
-			t.Errorf("%d jobs: the shares by class give %.12g, not %.12g", n, got, byClass.Value)
-		}
-	}
-}
-
 // No job is paired with itself: both jobs of a class of two spend the same time co-located, whatever their weights.
 func TestNobodyRunsBesideItself(t *testing.T) {
 	s := Sharing{
 		Rate: [][]float64{{1}, {1}}, Scale: []float64{1, 1}, Devices: []float64{1},
-		Class: []int{0, 0}, PairRates: func(a, b int) (ra, rb []float64) { return []float64{0.9}, []float64{0.9} },
+		Pairs: []Pair{{A: 0, B: 1, RateA: []float64{0.9}, RateB: []float64{0.9}}},
 	}
 	sol := solved(t)(MaxMin(s, []float64{1, 3}, nil))
 	// With x shared time and y time of job 0 alone: 0.9x + y = 3 · 0.9x and x + y = 1 give x = 1/2.8.
@@ -233,7 +202,6 @@ func TestInputsWithoutSense(t *testing.T) {
 		"pair with itself":   func(s *Sharing) { s.Pairs = []Pair{{0, 0, s.Rate[0], s.Rate[0]}} },
 		"pair with nobody":   func(s *Sharing) { s.Pairs = []Pair{{0, 1, s.Rate[0], s.Rate[0]}} },
 		"pair without rates": func(s *Sharing) { s.Pairs = []Pair{{0, 0, nil, nil}} },
-		"too few classes":    func(s *Sharing) { s.PairRates = func(a, b int) (ra, rb []float64) { return nil, nil } },
 	} {
 		s := one()
 		spoil(&s)

@@ -256,16 +256,6 @@ func feasible(s Sharing, sol Solution) error {
 			time[i] += x
 		}
 	}
-	for _, p := range sol.PairShares {
-		for j, x := range p.X {
-			if !(x >= 0) || p.A >= p.B || s.Scale[p.A] != s.Scale[p.B] {
-				return fmt.Errorf("share %g of jobs %d and %d on kind %d", x, p.A, p.B, j)
-			}
-			used[j] += s.Scale[p.A] * x
-			time[p.A] += x
-			time[p.B] += x
-		}
-	}
 	for q, row := range sol.Pairs {
 		for j, x := range row {
 			if !(x >= 0) {

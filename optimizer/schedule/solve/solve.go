@@ -37,11 +37,6 @@ type Sharing struct {
 	// Pairs are co-located jobs and add columns to the program. The time of a job alone and in all its pairs is at
 	// most 1.
 	Pairs []Pair
-	// Beside is the compact form of Pairs: it returns the throughputs, by device type, of a job of class a and of a
-	// job of class b while they share devices, or nil when they cannot be co-located. Jobs of one Class have equal
-	// rates and scales. Two jobs of the same class both get the mean of the two rates.
-	Class     []int // n
-	PairRates func(a, b int) (rateA, rateB []float64)
 }
 
 // Pair is two co-located jobs of equal Scale.
@@ -54,17 +49,8 @@ type Pair struct {
 type Solution struct {
 	X     [][]float64 // n × J: shares of the jobs alone
 	Pairs [][]float64 // pairs × J, in the order of Sharing.Pairs
-	// PairShares contains the pairs with a positive share when Sharing gives pairs by class, sorted by A and B, with A <
-	// B.
-	PairShares []pairShare
-	Value      float64
-	Gap        float64 // certified relative distance to the optimum
-}
-
-// pairShare is the share of time that two co-located jobs spend on each device type.
-type pairShare struct {
-	A, B int
-	X    []float64
+	Value float64
+	Gap   float64 // certified relative distance to the optimum
 }
 
 const (

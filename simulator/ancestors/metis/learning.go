@@ -38,11 +38,6 @@ type learningOptions struct {
 	// Budget is the largest share of the batch outside the zones; 0 means 0.05, negative 0. Containers already
 	// running are not counted.
 	Budget float64
-	// Rate is the learning rate of Adam; 0 means that of the method: for metis and vanilla-rl as in Metis's program
-	// (0.015 and 0.001), for others chosen by this project.
-	Rate float64
-	// Entropy is the weight of the entropy in the maximised objective; 0 means that of the method, negative 0.
-	Entropy float64
 	// Workers is the number of goroutines; 0 means one per processor. Results do not depend on it.
 	Workers int
 	// Clock returns the time since the start, for the curve; nil means no times.
@@ -120,12 +115,6 @@ func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOption
 	if o.Episodes > 0 {
 		s.episodes = o.Episodes
 	}
-	if o.Rate > 0 {
-		s.rate = float32(o.Rate)
-	}
-	if o.Entropy != 0 {
-		s.entropy = float32(max(0, o.Entropy))
-	}
 	var curve []LearningPoint
 	found, err := s.run(ctx, o.Seed, t.Workers, func(p LearningPoint) {
 		if o.Clock != nil {
@@ -176,9 +165,6 @@ func (t *task) check() error {
 	}
 	if t.Episodes < 0 || t.Workers < 0 {
 		return fmt.Errorf("%d episodes by %d workers: want more than 0", t.Episodes, t.Workers)
-	}
-	if !(t.Rate >= 0 && t.Rate <= 10) || !(math.Abs(t.Entropy) <= 1e6) {
-		return fmt.Errorf("a rate of %v, entropy weight %v: want a rate from 0 to 10, a finite weight", t.Rate, t.Entropy)
 	}
 	if t.method() != "george" && (t.Apart || t.Zones != nil || t.Budget != 0) {
 		return errors.New("limits on where containers go are only kept by george")

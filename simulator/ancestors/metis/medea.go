@@ -36,8 +36,6 @@ const (
 // medeaOptions are the settings; the zero value returns any optimum.
 type medeaOptions struct {
 	Tie medeaTie
-	// Missed are the settings of the search for the minimal violation. A Gap of 0 means the exact optimum.
-	Missed place.ExactSettings
 	// Throughput are the settings of the search for bestRPS and WorstRPS. A Gap of 0 means the exact optimum.
 	Throughput place.ExactSettings
 }
@@ -57,13 +55,10 @@ type medeaReport struct {
 // among placements of minimal violation with bestRPS, and to its negative with WorstRPS. The error wraps
 // place.ErrInfeasible if the batch does not fit, or is the context's.
 func placeByMedea(ctx context.Context, p *place.Problem, o medeaOptions) (*place.Solution, medeaReport, error) {
-	if o.Missed.Gap == 0 {
-		o.Missed.Gap = -1
-	}
 	if o.Throughput.Gap == 0 {
 		o.Throughput.Gap = -1
 	}
-	s, err := place.Exact(ctx, p, place.Objective{Missed: 1}, place.Limits{}, o.Missed)
+	s, err := place.Exact(ctx, p, place.Objective{Missed: 1}, place.Limits{}, place.ExactSettings{Gap: -1})
 	if err != nil {
 		return nil, medeaReport{}, fmt.Errorf("medea: %w", err)
 	}

@@ -18,8 +18,6 @@ import (
 type Options struct {
 	// Procs is the size of the machine; 0 means the value of the header (MaxProcs, else MaxNodes).
 	Procs int
-	// First is the maximum number of jobs, the first usable ones; 0 means all.
-	First int
 	// KeepSubmit keeps the submission times; otherwise the first used job is submitted at 0.
 	KeepSubmit bool
 	// SkipDamaged counts invalid lines and a truncated end as dropped; otherwise they are errors.
@@ -31,9 +29,6 @@ func (o Options) Validate() error {
 	var errs []error
 	if o.Procs < 0 || o.Procs > maxProcs {
 		errs = append(errs, fmt.Errorf("a machine of %d processors: want 0 (as the header says) to %d", o.Procs, maxProcs))
-	}
-	if o.First < 0 {
-		errs = append(errs, fmt.Errorf("the first %d jobs: want 0 (all) or more", o.First))
 	}
 	return errors.Join(errs...)
 }
@@ -157,11 +152,10 @@ type cleaner struct {
 	seen     map[int]struct{} // numbers, from the first that does not ascend
 }
 
-// readAll reads records until the end, the maximum number of jobs or an error that is not excused. The size of the
-// machine is determined at the first record, when the header is complete.
+// readAll reads records until the end or an error that is not excused. The size of the machine is determined at the first record, when the header is complete.
 func (c *cleaner) readAll(r *Reader) error {
 	var rec Record
-	for c.o.First == 0 || len(c.t.Jobs) < c.o.First {
+	for {
 		err := r.Read(&rec)
 		if err == io.EOF {
 			return nil

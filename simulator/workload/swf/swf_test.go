@@ -144,12 +144,10 @@ func TestClean(t *testing.T) {
 		"twice":             {text: good + good, jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{sameNumber: {1, 12}}},
 		"twice, not in row": {text: line(2, 9, 5, 1, 1, 9) + line(1, 9, 5, 1, 1, 9) + line(2, 9, 5, 1, 1, 9), jobs: "[1 0 5 1 9 0] [2 0 5 1 9 0]", dropped: map[string]problemCount{sameNumber: {1, 13}}, adjusted: map[string]problemCount{notInOrder: {1, 12}}},
 		"unsorted":          {text: line(3, 9, 5, 1, 1, 9) + line(1, 7, 5, 1, 1, 9), jobs: "[1 0 5 1 9 0] [3 2 5 1 9 0]", adjusted: map[string]problemCount{notInOrder: {1, 12}}},
-		"the first two":     {text: good + line(2, 200, 5, 1, 1, 9) + line(3, 200, 5, 1, 1, 9), o: Options{First: 2}, jobs: "[1 0 60 4 90 0] [2 100 5 1 9 0]"},
-		"enough":            {text: good + "1 2 3\n", o: Options{First: 1}, jobs: "[1 0 60 4 90 0]"}, // nothing is read beyond the first
 		"damaged":           {text: "1 2 3\n" + good, err: "line 11: 3 fields, want 18"},
 		"damaged, skipped":  {text: "1 2 3\n" + good, o: Options{SkipDamaged: true}, jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{Damaged: {1, 11}}},
 		"none":              {text: line(1, 0, 0, 1, 1), err: "no job can be used: dropped 1: no run time (first in line 11)"},
-		"bad options":       {text: good, o: Options{Procs: -1, First: -1}, err: "-1 processors"},
+		"bad options":       {text: good, o: Options{Procs: -1}, err: "-1 processors"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trace, err := clean(header+c.text, c.o)
