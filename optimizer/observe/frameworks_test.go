@@ -284,3 +284,24 @@ for epoch in range(2):
 		})
 	}
 }
+
+// TestKeptBatch: a training that makes all its steps on one batch is counted by them from its first row on.
+func TestKeptBatch(t *testing.T) {
+	for _, samples := range []int{20, 50} { // all of the data, less than half of it
+		o := newObserved(t)
+		f := o.must(fmt.Sprintf(`
+import time, torch
+optimizer = torch.optim.SGD()
+batch = next(iter(torch.utils.data.DataLoader(list(range(%d)), 20)))
+for epoch in range(300):
+    optimizer.step()
+    time.sleep(0.005)
+`, samples))
+		want(t, "step", f.Step, 300)
+		for _, r := range o.rows {
+			if e, ok := r.Row.Value(trainlog.Epoch); ok {
+				t.Fatalf("%d samples: epoch %g in a row", samples, e)
+			}
+		}
+	}
+}

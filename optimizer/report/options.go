@@ -25,6 +25,10 @@ func optionsSection(d *Data) section {
 		}
 		return s
 	}
+	if outOfMemory(r) {
+		s.Intro = "No alternatives: they were predicted for a memory that did not suffice."
+		return s
+	}
 	p := r.Preference
 	s.Intro = fmt.Sprintf("Preference: time %s, cost %s, resources %s. All values are predicted; changes are relative to the choice.",
 		share(p.Time), share(p.Cost), share(p.Resource))
@@ -76,7 +80,7 @@ func slaCells(s journal.SLA, c plan.Candidate) []string {
 // briefOptions shows the choices of other preferences in few columns; it is empty if all preferences agree.
 func briefOptions(d *Data) section {
 	r := d.Record
-	if r.Plan == nil {
+	if r.Plan == nil || outOfMemory(r) {
 		return section{}
 	}
 	options := mergedOptions(r.Plan.Options)

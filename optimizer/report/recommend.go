@@ -30,7 +30,7 @@ func recommend(r *journal.Record) []recommendation {
 	}
 	o := r.Outcome
 	whole := wholeMachine(r) // the machine is billed as a whole: releasing CPUs and memory saves nothing
-	if oom := r.Exit != nil && r.Exit.Reason == "oom"; o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 && (oom || !whole) {
+	if oom := outOfMemory(r); o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 && (oom || !whole) {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
 		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
 		if oom {
@@ -52,6 +52,9 @@ func recommend(r *journal.Record) []recommendation {
 	}
 	return list
 }
+
+// outOfMemory reports whether a run ended since its memory did not suffice.
+func outOfMemory(r *journal.Record) bool { return r.Exit != nil && r.Exit.Reason == "oom" }
 
 // recommendProcessors compares the allocated processors with their utilization.
 func recommendProcessors(r *journal.Record, add func(flag, why string, args ...any)) {

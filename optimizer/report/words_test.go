@@ -183,6 +183,20 @@ func option(r *journal.Record, prefer string, seconds, cost float64) {
 	r.Plan.Options = []plan.Option{{Prefer: prefer, SecondsPct: &seconds, CostPct: &cost, Candidate: plan.Candidate{Allocation: cpus(32, 16), Feasible: true}}}
 }
 
+// TestAlternativesAfterOOM: nothing is predicted for a memory that has proved too small.
+func TestAlternativesAfterOOM(t *testing.T) {
+	here, other := plan.Candidate{Allocation: cpus(2, 1)}, plan.Candidate{Allocation: cpus(1, 1)}
+	r := &journal.Record{Plan: &journal.Plan{Plan: plan.Plan{Allocation: here.Allocation, Candidates: []plan.Candidate{here, other},
+		Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
+	for reason, want := range map[string]int{"deadline": 1, "oom": 0} {
+		r.Exit = &journal.Exit{Reason: reason}
+		brief, full := len(briefOptions(&Data{Record: r}).Blocks), len(optionsSection(&Data{Record: r}).Blocks)
+		if brief != want || full != 2*want {
+			t.Errorf("%s: %d and %d tables, want %d and %d", reason, brief, full, want, 2*want)
+		}
+	}
+}
+
 // TestAgainNote: the report marks the allocations at which the training would begin again, and explains their times.
 func TestAgainNote(t *testing.T) {
 	for _, again := range []bool{false, true} {

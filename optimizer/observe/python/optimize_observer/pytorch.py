@@ -4,6 +4,7 @@ Counts a training that is not reported by a framework's adapter; otherwise only 
 An epoch is a pass over the loader whose batches precede the optimizer steps.
 """
 
+import math
 import sys
 import weakref
 
@@ -13,6 +14,7 @@ from . import workers
 from .core import clock, observer, safely, timed_save, wrap
 
 TAKEOVER = 50  # steps of other optimizers, without one of the leading optimizer, that replace the leading one
+REUSE = 10  # steps per batch above which passes do not measure the training: it keeps a batch, such as the whole data set
 
 
 def install(torch):
@@ -61,6 +63,10 @@ class Loop:
         t.step += steps
         if use is not None:
             self.follow(use)
+            if use.batches == 1 == use.passes.begun and t.step <= REUSE:  # whether it keeps this batch is unknown
+                observer.report_due = math.inf
+            elif observer.report_due == math.inf:
+                observer.report_due = 0.0
         observer.advance(steps)
 
     def lead(self, optimizer):
@@ -114,6 +120,9 @@ class Loop:
         if passes is None:
             return
         batches, samples, epochs, parts = self.total()
+        if t.step > REUSE * batches:
+            t.epoch = t.samples = t.data_count = None
+            return
         t.epoch = epochs if self.whole else epochs + parts
         if passes.batch_size:
             t.samples = samples
@@ -243,6 +252,7 @@ class Passes:
         self.stated = not all(type(s).__module__.startswith("torch.utils.data.") for s in (batches, getattr(loader, "sampler", None)) if s is not None)
         self.length = self.count = None  # batches of a pass, samples of its sampler
         self.sharded = False
+        self.begun = 0
         self.done = NOTHING  # in the passes before the current one
         self.before = NOTHING  # the part of the total that the Loop has counted already
         self.use = None
@@ -257,6 +267,7 @@ class Passes:
             sampler = getattr(loader, "sampler", None)
             self.length, self.count = quietly(len, loader), quietly(len, sampler)
             self.sharded = getattr(sampler, "num_replicas", 1) not in (None, 1)
+        self.begun += 1
         self.use = Use(self)
         return self.use
 
