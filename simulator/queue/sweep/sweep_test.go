@@ -432,7 +432,7 @@ func TestStartsAreThoseOfRLScheduler(t *testing.T) {
 			t.Errorf("%s: jobs start at %v, want %v", name, got, want)
 		}
 	}
-	if r, err := w.Run(t.Context(), Method{Policy: "sjf", Backfill: "easy", AsPublished: true}, Window{}); err != nil || r.Dropped[swf.NoRun] != 1 {
+	if r, err := w.Run(t.Context(), Method{Policy: "sjf", Backfill: "easy", AsPublished: true}, Window{}); err != nil || r.Dropped["no run time or processors"] != 1 {
 		t.Errorf("dropped %v, error %v", r.Dropped, err)
 	}
 }

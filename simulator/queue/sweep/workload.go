@@ -58,7 +58,7 @@ func Load(path string, o TraceOptions) (*Workload, error) {
 			w.Jobs[i].Request = max(w.Jobs[i].Request, 0)
 		}
 		if t.Omitted > 0 {
-			w.Dropped[swf.NoRun] = t.Omitted
+			w.Dropped["no run time or processors"] = t.Omitted
 		}
 		w.trace = func() (*rlscheduler.Trace, error) { return t, w.tooLarge() }
 		if err := w.tooLarge(); err != nil {

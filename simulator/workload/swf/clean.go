@@ -45,7 +45,7 @@ const (
 	noNumber    = "no job number"
 	sameNumber  = "job number seen before"
 	noSubmit    = "no submission time"
-	NoRun       = "no run time"
+	noRun       = "no run time"
 	noProcs     = "no processors"
 	tooLarge    = "larger than the machine"
 	partOfJob   = "part of a job (status 2 to 4)"
@@ -261,7 +261,7 @@ func (c *cleaner) unfit(rec *Record, procs float64) string {
 	case rec[Submit] < 0:
 		return noSubmit
 	case rec[Run] <= 0:
-		return NoRun
+		return noRun
 	case procs <= 0:
 		return noProcs
 	case rec[status] >= 2 && rec[status] <= 4:

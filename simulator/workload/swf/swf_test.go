@@ -136,7 +136,7 @@ func TestClean(t *testing.T) {
 		"no estimate":       {text: line(1, 0, 5, 8, 4, -1), jobs: "[1 0 5 8 5 0]", adjusted: map[string]problemCount{noEstimate: {1, 11}}},
 		"no number":         {text: good + line(-1, 0, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noNumber: {1, 12}}},
 		"no submission":     {text: good + line(2, -1, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noSubmit: {1, 12}}},
-		"no run time":       {text: good + line(2, 0, 0, 1, 1) + line(3, 0, -1, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{NoRun: {2, 12}}},
+		"no run time":       {text: good + line(2, 0, 0, 1, 1) + line(3, 0, -1, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noRun: {2, 12}}},
 		"no processors":     {text: good + line(2, 0, 5, 0, -1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noProcs: {1, 12}}},
 		"too large":         {text: good + line(2, 200, 5, 101, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{tooLarge: {1, 12}}},
 		"parts":             {text: good + line(2, 200, 5, 1, 1, 9, 2) + line(2, 300, 5, 1, 1, 9, 3), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{partOfJob: {2, 12}}},
