@@ -101,7 +101,7 @@ func TestTracesWithDrawnTypesRun(t *testing.T) {
 	}
 }
 
-// The jobs that fill each type arrive at time 0, and the others follow with unchanged interarrival times.
+// The jobs that fill each type arrive at time 0, and the others at the arrivals drawn first, as in Gavel.
 func TestFilled(t *testing.T) {
 	o := &workload.Options{Lambda: workload.PerHour(4), SLOs: true, MultiGPU: true}
 	c := cluster.Config{Devices: devicesOf(t, "10:6:4"), Policy: "fifo_perf", Generate: o, Total: 60, Filled: true}
@@ -122,7 +122,7 @@ func TestFilled(t *testing.T) {
 	for _, j := range full.Jobs {
 		at := 0.0
 		if j.ID >= first {
-			at = want[j.ID].Arrival - want[first-1].Arrival
+			at = want[j.ID-first].Arrival
 		}
 		if math.Abs(float64(j.ArrivalS)-at) > 1e-6 {
 			t.Errorf("job %d of %d that fill the cluster came at %v, want %v", j.ID, first, j.ArrivalS, at)

@@ -230,6 +230,9 @@ func (s *simulation) run(m mechanism) error {
 func (s *simulation) arrive(enter func(*job)) {
 	for next := s.source.peek(); next != nil && next.Arrival <= s.now; next = s.source.peek() {
 		j := newJob(s.source.take(), s.arrived)
+		if s.Compat && s.Generate != nil && j.SLO > 0 {
+			j.Deadline = s.now + float64(j.SLO*j.Seconds) // Gavel's time starts when the job enters the queue, after the round
+		}
 		j.kind = s.rates.kind(j.Job)
 		s.arrived++
 		s.events++

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"testing"
 
 	"trainopt/simulator/cluster"
@@ -66,5 +67,29 @@ func TestTracesEndAsInTheOriginal(t *testing.T) {
 				near(t, "makespan, h", float64(r.MakespanS)/3600, c.makespan, 2e-3*c.makespan)
 			}
 		})
+	}
+}
+
+// Deadlines count from the end of the round in which a job arrived: completion times of Gavel (commit c4fa4009, ECOS 2.0.14).
+func TestDeadlinesCountFromTheRoundAsInGavel(t *testing.T) {
+	r := run(t, cluster.Config{
+		Devices: devicesOf(t, "5:2:7"), Policy: "max_sum_throughput_normalized_by_cost_perf_SLOs", Compat: true, GlobalQueue: true, Interval: 600,
+		Seed: 859, Generate: &workload.Options{Seed: 859, Lambda: workload.PerHour(1.191), SLOs: true}, Window: cluster.Window{Start: 15, End: 22},
+	})
+	want := map[int]float64{15: 6370.987984, 16: 18406.645854, 17: 39505.940125, 18: 4862.147860, 19: 58665.326413, 20: 18406.171367, 21: 42859.436416}
+	for _, j := range r.Jobs {
+		near(t, fmt.Sprintf("time of job %d, s", j.ID), float64(j.JCTS), want[j.ID], 1e-3)
+	}
+}
+
+// Jobs after those that fill the cluster have the arrivals drawn first: completion times of Gavel (commit c4fa4009).
+func TestFilledClusterAsInGavel(t *testing.T) {
+	r := run(t, cluster.Config{
+		Devices: devicesOf(t, "1:1:1"), Policy: "fifo_perf", Compat: true, Seed: 63, Filled: true, Window: cluster.Window{Start: 3, End: 7},
+		Generate: &workload.Options{Seed: 63, Lambda: workload.PerHour(0.284), Seconds: 100000},
+	})
+	want := map[int]float64{3: 236946.882409, 4: 262044.611430, 5: 311693.053093, 6: 354937.573776}
+	for _, j := range r.Jobs {
+		near(t, fmt.Sprintf("time of job %d, s", j.ID), float64(j.JCTS), want[j.ID], 1e-3)
 	}
 }

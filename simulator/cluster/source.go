@@ -12,11 +12,10 @@ type source struct {
 	draw *workload.Generator
 	next *workload.Job // drawn and not yet taken
 	left int           // number of jobs still to be drawn; −1: unlimited
-	// fill contains the devices, by type, that jobs at time 0 have yet to request; since is the original arrival time
-	// of the last of them.
-	fill   []int
-	since  float64
-	filled bool
+	// fill contains the devices, by type, that jobs at time 0 have yet to request.
+	fill     []int
+	arrivals []float64 // drawn, of jobs that have none yet
+	filled   bool
 }
 
 // newSource returns a source of the listed or generated jobs of a configuration.
@@ -41,16 +40,16 @@ func newSource(c Config) (*source, error) {
 	return s, nil
 }
 
-// shift moves the jobs that fill the cluster to time 0 and preserves the interarrival times of the others.
+// shift moves the jobs that fill the cluster to time 0, and the others to the drawn arrivals in order from the first on.
 func (s *source) shift(j *workload.Job) {
 	at := 0.0
+	s.arrivals = append(s.arrivals, j.Arrival)
 	if len(s.fill) > 0 {
-		s.since = j.Arrival
 		if s.fill[0] -= j.GPUs; s.fill[0] <= 0 {
 			s.fill = s.fill[1:]
 		}
 	} else {
-		at = j.Arrival - s.since
+		at, s.arrivals = s.arrivals[0], s.arrivals[1:]
 	}
 	j.Deadline += at - j.Arrival
 	j.Arrival = at

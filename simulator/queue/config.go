@@ -19,8 +19,7 @@ type Config struct {
 	Order string
 	// Backfill is one of Backfills; "" is none.
 	Backfill string
-	// AsPublished uses an order as RLScheduler coded it and, with Backfill none and rlscheduler, its simulator: a chosen job stays
-	// first until it fits.
+	// AsPublished uses an order as RLScheduler coded it.
 	AsPublished bool
 	// Progress is called now and then with the number of jobs that have ended; may be nil.
 	Progress func(done, total int)

@@ -77,11 +77,8 @@ func runTime(j *order.Job) float64 {
 }
 
 func (s *simulation) run(ctx context.Context) error {
-	switch backfill := s.config.Backfill; {
-	case backfill == rlschedulerBackfill:
-		return s.runPublished(ctx, true)
-	case s.config.AsPublished && (backfill == "" || backfill == "none"):
-		return s.runPublished(ctx, false)
+	if s.config.Backfill == rlschedulerBackfill {
+		return s.runPublished(ctx)
 	}
 	scheduler, err := order.New(s.config.Procs, s.config.order(), s.config.Backfill)
 	if err != nil {
@@ -147,8 +144,8 @@ func (s *simulation) end(t int32) {
 	}
 }
 
-// runPublished plays the jobs in the simulator of RLScheduler, with or without its backfilling.
-func (s *simulation) runPublished(ctx context.Context, backfill bool) error {
+// runPublished plays the jobs in the simulator of RLScheduler, with its backfilling.
+func (s *simulation) runPublished(ctx context.Context) error {
 	var jobs []order.Job
 	var of []int32 // index in the workload
 	for _, k := range s.tasks {
@@ -163,7 +160,7 @@ func (s *simulation) runPublished(ctx context.Context, backfill bool) error {
 		jobs, of = append(jobs, j), append(of, k.job)
 	}
 	rejected := s.done
-	e := rlscheduler.NewEpisode(jobs, s.config.Procs, backfill)
+	e := rlscheduler.NewEpisode(jobs, s.config.Procs, true)
 	turn := 0
 	heuristic := rlscheduler.Heuristic{Order: s.config.order()}
 	err := e.Drive(heuristic.Player(jobs), func() error {

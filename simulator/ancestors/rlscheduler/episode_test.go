@@ -256,7 +256,7 @@ func TestStepsDoNotAllocate(t *testing.T) {
 func TestRead(t *testing.T) {
 	const header = "; MaxNodes: 8\n; MaxProcs: 16\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"defaults":   {header + "2 5 -1 -3 2 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n1 4 -1 7 2 -1 -1 -1 9 -1 1 3 -1 -1 -1 -1 -1 -1\n", "[{1 4 2 7 9} {2 5 4 10 10}]"},
+		"defaults":   {header + "2 5 -1 -3 2 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n1 4 -1 7 2 -1 -1 -1 9 -1 1 3 -1 -1 -1 -1 -1 -1\n", "[{1 4 2 7 9} {2 5 4 10 -3}]"},
 		"dropped":    {header + "1 5 -1 0 2 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n2 5 -1 9 -1 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n", "[]"},
 		"too large":  {header + "1 5 -1 9 17 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n", "job 1 wants 17 processors of 16"},
 		"no machine": {"1 5 -1 9 17 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n", "want the size of a machine"},

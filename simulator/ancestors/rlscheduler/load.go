@@ -17,6 +17,8 @@ type Trace struct {
 	Jobs  []order.Job // by ID; Submit is the time of the trace, which enters the scores F1 to F4
 	Procs int         // MaxProcs of the header, or MaxNodes
 	Nodes int         // MaxNodes, or MaxProcs; nodes are allocated whole
+	// Omitted is the number of records without run time or processors.
+	Omitted int
 }
 
 // Load reads a trace in the Standard Workload Format, plain or compressed.
@@ -34,7 +36,7 @@ func Load(path string) (*Trace, error) {
 }
 
 // readTrace reads a trace from a stream. As in RLScheduler, nearly every record is accepted: processors are the larger of
-// those requested and allocated, a requested time of −1 is replaced by the run time, and a negative run time by 10 s;
+// those requested and allocated, a requested time of −1 is replaced by the run time, and then a negative run time by 10 s;
 // jobs of zero run time are omitted. In addition, jobs without processors or with numbers out of range are omitted,
 // and jobs larger than the machine are an error, for which RLScheduler's simulator would never terminate.
 func readTrace(r io.Reader) (*Trace, error) {
@@ -54,6 +56,8 @@ func readTrace(r io.Reader) (*Trace, error) {
 		}
 		if j, ok := job(&rec); ok {
 			t.Jobs = append(t.Jobs, j)
+		} else {
+			t.Omitted++
 		}
 	}
 	if err := t.size(in.Header()); err != nil {
@@ -71,11 +75,11 @@ func readTrace(r io.Reader) (*Trace, error) {
 // job converts a record. The second result is false if the record is to be omitted.
 func job(rec *swf.Record) (order.Job, bool) {
 	run, request, procs := rec[swf.Run], rec[swf.RequestedTime], rec.Processors()
-	if run < 0 {
-		run = 10
-	}
 	if request == -1 {
 		request = run
+	}
+	if run < 0 {
+		run = 10
 	}
 	if run == 0 || !(procs >= 1 && procs <= math.MaxInt32) || math.Abs(rec[swf.Number]) > 1<<53 {
 		return order.Job{}, false

@@ -144,6 +144,8 @@ func (m *Method) settleEqual(k Kind) error {
 		return fmt.Errorf("backfill %q: unknown, want one of %s", m.Backfill, strings.Join(queue.Backfills(), ", "))
 	case episodes && m.Backfill != "none" && m.Backfill != "rlscheduler":
 		return fmt.Errorf("backfill %s: %s decides in RLScheduler's episodes: want none or rlscheduler", m.Backfill, m.Policy)
+	case m.AsPublished && !episodes && (m.Backfill == "none" || m.Backfill == "rlscheduler"):
+		m.Heuristic = &rlscheduler.Heuristic{Name: m.Policy, Order: order.Orders[m.Policy].Published()}
 	}
 	return nil
 }

@@ -392,3 +392,47 @@ func TestLearnedComesWithTheProgram(t *testing.T) {
 		t.Error("easy backfilling was taken, which it was not trained for")
 	}
 }
+
+// Start times in RLScheduler's program (commit cd433e3d) on nodes of two processors, which it allocates whole. Jobs 4 and 5
+// have no run time, 4 no requested time either; 9 runs for 0 s and is omitted.
+func TestStartsAreThoseOfRLScheduler(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodes.swf")
+	trace := "; MaxNodes: 3\n; MaxProcs: 6\n"
+	for _, line := range []string{"1 100 -1 40 3 -1 -1 3 60", "2 100 -1 60 5 -1 -1 5 120", "3 105 -1 -1 2 -1 -1 2 120", "4 110 -1 -1 1 -1 -1 1 -1",
+		"5 115 -1 -1 3 -1 -1 3 60", "6 115 -1 60 2 -1 -1 2 -1", "7 145 -1 100 3 -1 -1 3 -1", "8 150 -1 5 1 -1 -1 1 -1", "9 151 -1 0 1 -1 -1 1 9"} {
+		trace += line + " -1 1 1 1 1 0 -1 -1 -1\n"
+	}
+	if err := os.WriteFile(path, []byte(trace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Load(path, TraceOptions{AsPublished: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]float64{
+		"fcfs none":            {100, 140, 200, 200, 210, 210, 220, 270},
+		"wfp3 none":            {100, 140, 200, 200, 310, 210, 210, 310},
+		"unicep none":          {100, 140, 200, 200, 310, 310, 210, 320},
+		"sjf none":             {100, 140, 270, 200, 205, 210, 215, 200},
+		"f1 none":              {100, 140, 200, 200, 210, 200, 220, 260},
+		"fcfs rlscheduler":     {100, 140, 200, 110, 200, 210, 215, 210},
+		"sjf rlscheduler":      {100, 140, 265, 110, 200, 205, 210, 200},
+		"smallest rlscheduler": {100, 140, 200, 110, 210, 200, 220, 200},
+	} {
+		policy, backfill, _ := strings.Cut(name, " ")
+		r, err := w.Run(t.Context(), Method{Policy: policy, Backfill: backfill, AsPublished: true}, Window{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, j := range r.Jobs {
+			got = append(got, j.Start)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: jobs start at %v, want %v", name, got, want)
+		}
+	}
+	if r, err := w.Run(t.Context(), Method{Policy: "sjf", Backfill: "easy", AsPublished: true}, Window{}); err != nil || r.Dropped["no run time or processors"] != 1 {
+		t.Errorf("dropped %v, error %v", r.Dropped, err)
+	}
+}

@@ -53,7 +53,13 @@ func Load(path string, o TraceOptions) (*Workload, error) {
 		if o.Procs != 0 && o.Procs != t.Procs {
 			t.Procs, t.Nodes = o.Procs, o.Procs
 		}
-		w := &Workload{Jobs: t.Jobs, Procs: t.Procs, Dropped: map[string]int{}}
+		w := &Workload{Jobs: slices.Clone(t.Jobs), Procs: t.Procs, Dropped: map[string]int{}}
+		for i := range w.Jobs { // negative requests count in RLScheduler's simulator only
+			w.Jobs[i].Request = max(w.Jobs[i].Request, 0)
+		}
+		if t.Omitted > 0 {
+			w.Dropped["no run time or processors"] = t.Omitted
+		}
 		w.trace = func() (*rlscheduler.Trace, error) { return t, w.tooLarge() }
 		if err := w.tooLarge(); err != nil {
 			return nil, fmt.Errorf("read %s: %w", path, err)
