@@ -152,7 +152,8 @@ type cleaner struct {
 	seen     map[int]struct{} // numbers, from the first that does not ascend
 }
 
-// readAll reads records until the end or an error that is not excused. The size of the machine is determined at the first record, when the header is complete.
+// readAll reads records until the end or an error that is not excused. The size of the machine is determined at the first record,
+// when the header is complete.
 func (c *cleaner) readAll(r *Reader) error {
 	var rec Record
 	for {
@@ -180,7 +181,6 @@ func (c *cleaner) readAll(r *Reader) error {
 		}
 		c.add(&rec, r.Line())
 	}
-	return nil
 }
 
 // errCutOff is the tolerated end of a truncated file.
