@@ -281,6 +281,53 @@ func TestUsefulSave(t *testing.T) {
 	}
 }
 
+// TestAskedWhileItStarts: a job makes no progress in a save before it has begun to work, and none that a server measures after it.
+func TestAskedWhileItStarts(t *testing.T) {
+	const from = 1000.0
+	nan := math.NaN()
+	// The second job arrives at 5 s, and has the device when the first, asked then, has left at 9 s.
+	simulate := func(first LifeCosts) (end float64, rates []float64) {
+		t.Helper()
+		trial := func(id int, at, steps float64) Trial {
+			return Trial{Job: Job{ID: id, Total: steps, Rates: []Rate{{Device: "a", GPUs: 1, PerSec: 1.5, Blocks: 9}}}, Spec: Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}, Steps: steps, First: 1, Again: 1, Save: 4, Measured: 100,
+				Rate: func(int, int) float64 { return 1 }}
+		}
+		long := trial(1, 0, 100)
+		first.Startup, first.Keeps, first.Save = nan, 1, nan
+		first.Seen = &Seen{At: from, Device: "a", GPUs: 1, Rates: first.Rates}
+		long.Lives = []LifeCosts{first}
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: "srtf"}},
+			Jobs: []Trial{long, trial(2, 5, 1)}, Log: func(e Event) {
+				if e.Kind == EventRate && e.Job == 1 && e.Stretch == 1 {
+					rates = append(rates, e.Time-from)
+				}
+			}}
+		out, err := sim.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.End[1] - from, rates
+	}
+	idle, _ := simulate(LifeCosts{Start: 8, Measured: nan})
+	for name, c := range map[string]struct {
+		first  LifeCosts
+		gains  float64   // seconds by which the job ends earlier
+		learns []float64 // times of the rates
+	}{
+		"starts until the end of the useful part":         {LifeCosts{Start: 8, Useful: 3, Measured: nan}, 0, nil},
+		"works for the last second of the useful part":    {LifeCosts{Start: 7, Useful: 3, Measured: 5}, 1, nil},
+		"is measured while it saves":                      {LifeCosts{Start: 7, Useful: 3, Measured: 0.5}, 1, []float64{7.5}},
+		"was measured while it saved":                     {LifeCosts{Start: 7, Useful: 3, Measured: 5, Rates: []Measurement{{8.25, 1}}}, 1, []float64{8.25}},
+		"would be measured in the rest of the save":       {LifeCosts{Start: 7, Useful: 1, Measured: 1.5}, 0, nil},
+		"was not measured, with a useful part to the end": {LifeCosts{Start: 7, Useful: 4, Measured: nan, Rates: []Measurement{}}, 2, nil},
+	} {
+		end, rates := simulate(c.first)
+		if math.Abs(idle-end-c.gains) > 1e-6 || !slices.Equal(rates, c.learns) {
+			t.Errorf("%s: ends %g s earlier, want %g; rates at %v s, want %v", name, idle-end, c.gains, rates, c.learns)
+		}
+	}
+}
+
 // TestDoneJobMovesNoOther: a job that has done its work, and is about to exit, keeps its devices; others keep theirs.
 func TestDoneJobMovesNoOther(t *testing.T) {
 	const from = 1000.0

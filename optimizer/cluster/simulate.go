@@ -155,6 +155,7 @@ type virtualJob struct {
 	with        int           // job beside it that makes progress; 0: none
 	paid        float64       // up to which it has paid for its devices
 	left        float64       // when its devices will be free; +Inf: it was not asked to leave
+	until       float64       // up to which it makes progress: +Inf, unless it was asked to leave
 	ended, runs bool
 }
 
@@ -262,7 +263,7 @@ func (w *virtualCluster) begin() error {
 	for i := range w.Jobs {
 		copied := w.Jobs[i]
 		copied.Job.Rates, copied.Job.Pairs = slices.Clone(copied.Job.Rates), slices.Clone(copied.Job.Pairs)
-		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
+		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1), until: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
 		if w.State != nil && t.job.Counted > 0 {
@@ -293,7 +294,7 @@ func (w *virtualCluster) resume(t *virtualJob) {
 	t.alone = t.Rate(t.device, t.gpus)
 	t.pace, t.paced = t.alone, t.works
 	if t.job.State == Stopping {
-		t.runs, t.left = false, max(w.From, unix(t.job.Asked)+t.Save)
+		t.runs, t.left, t.until = false, max(w.From, unix(t.job.Asked)+t.Save), w.From
 	}
 }
 
@@ -301,18 +302,21 @@ func (w *virtualCluster) resume(t *virtualJob) {
 func (w *virtualCluster) next() float64 {
 	at := math.Inf(1)
 	for _, t := range w.order {
-		at = min(at, t.left)
-		if !t.runs {
+		if at = min(at, t.left); !t.holds() {
 			continue
 		}
 		if !t.reported {
 			at = min(at, t.keepsKnown())
 		}
-		if !t.measured {
-			at = min(at, t.works+t.life.Measured)
+		if known := t.works + t.life.Measured; !t.measured && known <= t.until {
+			at = min(at, known)
 		}
-		_, measured := t.measurement()
-		at = min(at, measured)
+		if _, measured := t.measurement(); measured <= t.left {
+			at = min(at, measured)
+		}
+		if !t.runs {
+			continue
+		}
 		if (t.job.Beside != 0 || w.Crowding > 0) && t.works > w.now { // others are slower, or start faster, from then on
 			at = min(at, t.works)
 		}
@@ -320,6 +324,9 @@ func (w *virtualCluster) next() float64 {
 	}
 	return at
 }
+
+// holds reports whether a job has devices.
+func (t *virtualJob) holds() bool { return t.runs || !math.IsInf(t.left, 1) }
 
 // finish returns the time at which a running job has done its work and left.
 func (t *virtualJob) finish() float64 {
@@ -334,18 +341,16 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 	switch {
 	case t.ended:
 	case t.left <= w.now:
-		t.left = math.Inf(1)
-		t.done = min(t.done+t.pace*t.life.Useful, t.Steps)
-		t.job.Done = t.done
-		w.report(t) // what was measured while it was saving
-		if t.done == t.Steps {
+		w.report(t)
+		w.settle(t)
+		if t.left, t.until = math.Inf(1), math.Inf(1); t.done == t.Steps {
 			return w.end(t)
 		}
 		w.pay(t)
 		w.s.Left(w.now, t.job.ID, "lease")
 	case t.runs && t.finish() <= w.now:
 		return w.end(t)
-	case t.runs:
+	case t.holds():
 		w.report(t)
 		w.settle(t)
 	}
@@ -370,7 +375,7 @@ func (w *virtualCluster) report(t *virtualJob) {
 			w.s.Keeps(t.job.ID, &keeps)
 		}
 	}
-	if !t.measured && w.now >= t.works+t.life.Measured {
+	if !t.measured && min(w.now, t.until) >= t.works+t.life.Measured {
 		t.measured = true
 		startup := t.works - t.began
 		if v := t.life.Startup; v >= 0 && t.slow == 0 {
@@ -408,7 +413,7 @@ func (t *virtualJob) measurement() (rate, at float64) {
 	case t.with == 0 && t.job.Beside != 0:
 	case t.with == 0 && len(t.learned) > 0:
 		return t.learned[0].PerSec, t.began + t.learned[0].After
-	case !t.rated:
+	case !t.rated && t.paced+t.life.Measured <= t.until:
 		return t.pace, t.paced + t.life.Measured
 	}
 	return 0, math.Inf(1)
@@ -445,11 +450,12 @@ func (w *virtualCluster) share() {
 
 // settle counts the progress of a job up to now.
 func (w *virtualCluster) settle(t *virtualJob) {
-	if !t.runs || w.now <= t.since {
+	now := min(w.now, t.until)
+	if !t.holds() || now <= t.since {
 		return
 	}
-	if left := (t.Steps - t.done) / t.pace; w.now-t.since < left {
-		t.done, t.since = t.done+(w.now-t.since)*t.pace, w.now
+	if left := (t.Steps - t.done) / t.pace; now-t.since < left {
+		t.done, t.since = t.done+(now-t.since)*t.pace, now
 	} else {
 		t.done, t.since = t.Steps, t.since+left
 	}
@@ -478,7 +484,7 @@ func (w *virtualCluster) step() error {
 		if a.Do == schedule.Stop {
 			w.settle(t)
 			t.runs, t.saved = false, t.life.Save
-			t.left = w.now + t.saved
+			t.left, t.until = w.now+t.saved, w.now+t.life.Useful
 			continue
 		}
 		w.start(t, &a)

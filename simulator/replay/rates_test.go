@@ -145,7 +145,7 @@ func TestLaterStarts(t *testing.T) {
 				t.Errorf("%s: %.2f s for later starts of job %d, want %.2f", policy, m.mean(laterStart, j), j.ID, s.jobs[i].again)
 			}
 		}
-		if math.Abs(off) > 0.1 {
+		if math.Abs(off) > 0.2 { // means are those of starts that no other one slows, which is assumed to some degree
 			t.Errorf("%s: later starts off by %+.2f s on average", policy, off)
 		}
 	}

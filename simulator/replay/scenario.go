@@ -132,7 +132,7 @@ func (a *auditor) costs(j *Job) []cluster.LifeCosts {
 		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Useful: l.useful, Measured: max(0, l.Known-l.Worked),
 			Seen: &cluster.Seen{At: l.Start, Device: p.device, GPUs: p.gpus, PerSec: a.rates.seen[j.ID][p], Rates: l.Rates}}
 		if math.IsNaN(l.Known) { // it left before
-			c.Measured, c.Seen.Rates = max(a.measured, l.until()-l.Worked), nil
+			c.Measured, c.Seen.Rates = max(a.measured, l.Left-l.Worked), nil
 		} else if len(l.Rates) == 0 && learned[p] { // no other than before
 			c.Seen.Rates = []cluster.Measurement{}
 		}
