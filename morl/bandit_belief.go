@@ -27,7 +27,7 @@ func (t *Thompson) believed() []armBelief {
 	return t.beliefs
 }
 
-// believe computes the beliefs of all arms from the observations within the window: the posteriors with or without
+// believe computes the beliefs of all arms from the observations: the posteriors with or without
 // positions, the counts, and the arms dropped by pruning.
 func (t *Thompson) believe() []armBelief {
 	obs := t.history

@@ -217,8 +217,8 @@ func LogSize(stateDir string) int64 {
 }
 
 // ReadEvents returns the event log of a state directory in order, and the number of lines that are not events, such as
-// one torn by a crash, or contain numbers or times that none can have. With most above 0, it reads no more than that number of bytes, the last. A directory without a log
-// is an error (fs.ErrNotExist).
+// one torn by a crash, or contain numbers or times that none can have. With most above 0, it reads no more than that number
+// of bytes, the last. A directory without a log is an error (fs.ErrNotExist).
 func ReadEvents(stateDir string, most int64) (events []Event, torn int, err error) {
 	f, err := regular.Open(eventsPath(stateDir), regular.NoLimit)
 	if err != nil {

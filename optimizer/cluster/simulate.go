@@ -155,7 +155,6 @@ type virtualJob struct {
 	with        int           // job beside it that makes progress; 0: none
 	paid        float64       // up to which it has paid for its devices
 	left        float64       // when its devices will be free; +Inf: it was not asked to leave
-	until       float64       // up to which it makes progress: +Inf, unless it was asked to leave
 	ended, runs bool
 }
 
@@ -263,7 +262,7 @@ func (w *virtualCluster) begin() error {
 	for i := range w.Jobs {
 		copied := w.Jobs[i]
 		copied.Job.Rates, copied.Job.Pairs = slices.Clone(copied.Job.Rates), slices.Clone(copied.Job.Pairs)
-		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1), until: math.Inf(1)}
+		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
 		if w.State != nil && t.job.Counted > 0 {
@@ -294,7 +293,7 @@ func (w *virtualCluster) resume(t *virtualJob) {
 	t.alone = t.Rate(t.device, t.gpus)
 	t.pace, t.paced = t.alone, t.works
 	if t.job.State == Stopping {
-		t.runs, t.left, t.until = false, max(w.From, unix(t.job.Asked)+t.Save), w.From
+		t.runs, t.left = false, max(w.From, unix(t.job.Asked)+t.Save)
 	}
 }
 
@@ -308,7 +307,7 @@ func (w *virtualCluster) next() float64 {
 		if !t.reported {
 			at = min(at, t.keepsKnown())
 		}
-		if known := t.works + t.life.Measured; !t.measured && known <= t.until {
+		if known := t.works + t.life.Measured; !t.measured && known <= t.until() {
 			at = min(at, known)
 		}
 		if _, measured := t.measurement(); measured <= t.left {
@@ -328,6 +327,9 @@ func (w *virtualCluster) next() float64 {
 // holds reports whether a job has devices.
 func (t *virtualJob) holds() bool { return t.runs || !math.IsInf(t.left, 1) }
 
+// until returns the time up to which a life makes progress: +Inf, unless it was asked to leave.
+func (t *virtualJob) until() float64 { return t.left - t.life.Save + t.life.Useful }
+
 // finish returns the time at which a running job has done its work and left.
 func (t *virtualJob) finish() float64 {
 	if !(t.pace > 0) {
@@ -343,7 +345,7 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 	case t.left <= w.now:
 		w.report(t)
 		w.settle(t)
-		if t.left, t.until = math.Inf(1), math.Inf(1); t.done == t.Steps {
+		if t.left = math.Inf(1); t.done == t.Steps {
 			return w.end(t)
 		}
 		w.pay(t)
@@ -375,7 +377,7 @@ func (w *virtualCluster) report(t *virtualJob) {
 			w.s.Keeps(t.job.ID, &keeps)
 		}
 	}
-	if !t.measured && min(w.now, t.until) >= t.works+t.life.Measured {
+	if !t.measured && min(w.now, t.until()) >= t.works+t.life.Measured {
 		t.measured = true
 		startup := t.works - t.began
 		if v := t.life.Startup; v >= 0 && t.slow == 0 {
@@ -413,7 +415,7 @@ func (t *virtualJob) measurement() (rate, at float64) {
 	case t.with == 0 && t.job.Beside != 0:
 	case t.with == 0 && len(t.learned) > 0:
 		return t.learned[0].PerSec, t.began + t.learned[0].After
-	case !t.rated && t.paced+t.life.Measured <= t.until:
+	case !t.rated && t.paced+t.life.Measured <= t.until():
 		return t.pace, t.paced + t.life.Measured
 	}
 	return 0, math.Inf(1)
@@ -450,7 +452,7 @@ func (w *virtualCluster) share() {
 
 // settle counts the progress of a job up to now.
 func (w *virtualCluster) settle(t *virtualJob) {
-	now := min(w.now, t.until)
+	now := min(w.now, t.until())
 	if !t.holds() || now <= t.since {
 		return
 	}
@@ -473,7 +475,7 @@ func (w *virtualCluster) step() error {
 		return err
 	}
 	for _, t := range w.order {
-		if with := t.job.Beside; with != held[t.job.ID] && (t.runs || !math.IsInf(t.left, 1)) { // what it has held so far at the price of then
+		if with := t.job.Beside; with != held[t.job.ID] && t.holds() { // what it has held so far at the price of then
 			t.job.Beside = held[t.job.ID]
 			w.pay(t)
 			t.job.Beside = with
@@ -484,7 +486,7 @@ func (w *virtualCluster) step() error {
 		if a.Do == schedule.Stop {
 			w.settle(t)
 			t.runs, t.saved = false, t.life.Save
-			t.left, t.until = w.now+t.saved, w.now+t.life.Useful
+			t.left = w.now + t.saved
 			continue
 		}
 		w.start(t, &a)

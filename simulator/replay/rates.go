@@ -274,8 +274,7 @@ func (d *Day) divideSaves() {
 	}
 }
 
-// divideFewSaves assumes, on a day with fewer saves than fewestLives, that trainings take as long to leave after the last step before
-// a save as after their last step of all.
+// divideFewSaves assumes of fewer saves than fewestLives that a training leaves after its step before one as after its last step of all.
 func (r *rates) divideFewSaves() {
 	if saved := r.day.saved(); len(saved) < fewestLives && r.exit > 0 {
 		for _, l := range saved {

@@ -8,7 +8,7 @@ import (
 // MaxSum maximizes Σ_ij value_ij x_ij plus the values of pairs (pairValue; nil: 0), subject to a minimum throughput
 // floor_i of each job (nil: none; met to 1e-9 relative, with pairs to 1e-6). It returns ErrInfeasible when the floors
 // cannot be met. Gap is relative to the value, or to one thousandth of the absolute value of an equal split of the
-// cluster where that is larger. Pairs by class have no values.
+// cluster where that is larger.
 func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution, error) {
 	const what = "max-sum"
 	if err := s.check(what, floor); err != nil {

@@ -152,8 +152,7 @@ type cleaner struct {
 	seen     map[int]struct{} // numbers, from the first that does not ascend
 }
 
-// readAll reads records until the end or an error that is not excused. The size of the machine is determined at the first record,
-// when the header is complete.
+// readAll reads records until the end or an error that is not excused. At the first, the header, with the size of the machine, is complete.
 func (c *cleaner) readAll(r *Reader) error {
 	var rec Record
 	for {
