@@ -454,7 +454,7 @@ func TestPreferencesDiffer(t *testing.T) {
 	for _, prefer := range []string{"time", "cost"} {
 		w := newWorld(t)
 		code, rec, errs := w.record("--train", example(t, "replay.py"), "--host", example(t, "host-8gpu.yaml"), "--prefer", prefer,
-			"--gpu-hour", "2", "--cpu-hour", "0.003", "--gb-hour", "0.0004", "--cpus", "8", "--baseline-ratio", "0.4", "--epochs", "40",
+			"--gpu-hour", "2", "--cpu-hour", "0.003", "--gb-hour", "0.0004", "--cpus", "8", "--baseline-ratio", "0.4", "--epochs", "70",
 			"--", "--profile", example(t, "replay-bert.json"), "--speedup", "12000")
 		if code != run.CodeDone {
 			t.Fatalf("%s: exit %d\n%s", prefer, code, errs)
