@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -282,16 +281,15 @@ func (p *Progress) End(at time.Duration) {
 	}
 }
 
-// jobEnd returns the elapsed time at which the current job ended, given its run time, and the time until which it is
-// charged: starting its supervisor takes time but costs nothing, unless an engine held a place for it meanwhile. ok is
-// false if no job was launched or ran is unknown.
-func (p *Progress) jobEnd(e launch.Exit) (end, charged time.Duration, ok bool) {
-	for i := len(p.Segments) - 1; i >= 0 && e.Ran > 0; i-- {
-		if s := p.Segments[i]; s.Launch {
-			return max(s.LaunchedAt, s.StartedAt) + e.Ran, s.LaunchedAt + cmp.Or(e.Held, e.Ran), true
+// jobEnd returns the elapsed time at which the current job ended, given its run time; false if no job was launched or ran
+// is unknown.
+func (p *Progress) jobEnd(e launch.Exit) (time.Duration, bool) {
+	for _, s := range slices.Backward(p.Segments) {
+		if s.Launch {
+			return s.began() + e.Ran, e.Ran > 0
 		}
 	}
-	return 0, 0, false
+	return 0, false
 }
 
 // paidUntil returns the time until which the current job is charged by the engine that held its place; false without one.
@@ -311,6 +309,9 @@ func (p *Progress) Current() *Segment {
 	}
 	return p.Segments[len(p.Segments)-1]
 }
+
+// began returns the elapsed time from which the segment is charged: starting the supervisor of a job costs nothing.
+func (s *Segment) began() time.Duration { return max(s.LaunchedAt, s.StartedAt) }
 
 // launches returns the number of launches of the run so far.
 func (p *Progress) launches() int {
@@ -385,8 +386,8 @@ func spentAbove(position float64) func(*Segment) float64 {
 // spentSince returns the cost of an ended segment after a time.
 func spentSince(at time.Duration) func(*Segment) float64 {
 	return func(s *Segment) float64 {
-		if at := max(at, s.LaunchedAt); s.EndedAt-at > time.Millisecond { // the record rounds times
-			return s.Spent * float64(s.EndedAt-at) / float64(s.EndedAt-s.LaunchedAt)
+		if at := max(at, s.began()); s.EndedAt-at > time.Millisecond { // the record rounds times
+			return s.Spent * float64(s.EndedAt-at) / float64(s.EndedAt-s.began())
 		}
 		return 0
 	}

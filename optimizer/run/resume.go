@@ -200,7 +200,7 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if end, _, ok := r.Progress.jobEnd(exit); ok { // it continued to run without an agent
+		if end, ok := r.Progress.jobEnd(exit); ok { // it continued to run without an agent
 			r.elapsedBefore = max(r.elapsedBefore, end)
 		}
 		return r.afterOutage(ctx, exit)
