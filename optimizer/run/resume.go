@@ -155,6 +155,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
 	}
 	r.countWaiting()
+	r.rewindTables()
 	r.openInstruments()
 	if r.observer != nil && r.BootID == bootID() {
 		r.observer.since = r.Monotonic
