@@ -327,7 +327,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		r.rec.Plan.Prediction = nil
 	}
 	if fresh {
-		r.meter.Settle(r.Elapsed)
+		r.meter.Settle(r.Progress.launchedAt())
 		r.Ended = true // nothing ran during the outage
 		r.countWaiting()
 		r.Progress.Segments = nil
