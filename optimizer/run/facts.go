@@ -75,8 +75,8 @@ type facts struct {
 	Handle      *launch.Handle       `json:"handle"`   // nil while no job runs
 	LogPath     string               `json:"log_path"` // the log file in use; empty for another source of progress
 	LogState    *trainlog.TailState  `json:"log"`
-	OutputState []trainlog.TailState `json:"output"` // of stdout and stderr
-	Tables      map[string]int64     `json:"tables"` // sizes of the tables that contain the rows read up to there
+	OutputState []trainlog.TailState `json:"output"`           // of stdout and stderr
+	Tables      map[string]int64     `json:"tables,omitempty"` // sizes of the tables that contain the rows read up to there
 	Elapsed     time.Duration        `json:"elapsed"`
 	Monotonic   time.Duration        `json:"monotonic"`
 	BootID      string               `json:"boot_id"`
