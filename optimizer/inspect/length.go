@@ -85,7 +85,7 @@ type lengthClue struct {
 // limited, the first one ends the job: in Hugging Face trainings max_steps overrides epochs. Where the user limits one
 // unit, the default of the other is none. Values of 0, -1 and None set no limit. Nil means unknown.
 func (c *Command) Lengths() []length {
-	if c.Repeats() {
+	if c.Repeats() || c.Nested() {
 		return nil
 	}
 	if c.inner != nil {

@@ -199,6 +199,29 @@ func TestLengthOfScripts(t *testing.T) {
 	}
 }
 
+// TestLengthOfNestedEpochs: neither the updates or rounds of a script nor the epochs that each of them trains for are its length in
+// optimizer steps or epochs.
+func TestLengthOfNestedEpochs(t *testing.T) {
+	const client = "class Client:\n    def update(self):\n        for iter in range(args.local_ep):\n            loss.backward()\n"
+	for src, nested := range map[string]bool{
+		"for update in range(60):\n    for epoch in range(4):\n        loss.backward()":                                                true,
+		"for update in loop(updates):\n    for _ in range(args.K_epochs):\n        loss.backward()\nupdates = 60":                      true,
+		"def train(data):\n    for epoch in range(5):\n        loss.backward()\nfor i in range(args.iterations):\n    train(play())":   true,
+		client + "for epoch in range(30):\n    for idx in users:\n        Client(idx).update()":                                        true,
+		client + "c = Client()\nfor epoch in range(30):\n    c.update()":                                                               true,
+		client + "Client().update()\nfor epoch in range(30):\n    loss.backward()":                                                     false,
+		"for epoch in range(30):\n    for step in range(9):\n        loss.backward()":                                                  false,
+		"for epoch in range(30):\n    loss.backward()\n    for ep in range(9):\n        plot(ep)":                                      false,
+		"num_epochs = 30\nfor i in range(num_epochs):\n    model.fit(x, epochs=1)":                                                     false,
+		"for step in range(60):\n    loss.backward()\n    if step == 59:\n        for epoch in range(3):\n            evaluate(epoch)": false,
+	} {
+		c := ReadCommand([]string{"python3", "-c", "args.iterations = 12\nargs.local_ep = 2\n" + src}, "")
+		if c.Nested() != nested || (len(c.Lengths()) == 0) != nested {
+			t.Errorf("%q: nested %t, want %t; lengths %+v", src, c.Nested(), nested, c.Lengths())
+		}
+	}
+}
+
 // TestRoundsOfBoosting: the rounds of XGBoost and LightGBM are a keyword, the third argument, or the library's default; those
 // that the script sets to an unknown value are unknown.
 func TestRoundsOfBoosting(t *testing.T) {
