@@ -20,6 +20,7 @@ func TestLengths(t *testing.T) {
 		// Spellings on the command line.
 		"python argparse_train.py --epochs 4":                                     "4 epoch stated",
 		"python argparse_train.py --epochs=4":                                     "4 epoch stated",
+		"coverage run --branch argparse_train.py":                                 "12 epoch declared",
 		"python argparse_train.py -e 4":                                           "4 epoch stated",
 		"python argparse_train.py -e4":                                            "4 epoch stated",
 		"python argparse_train.py --epo 4":                                        "4 epoch stated", // argparse accepts an unambiguous prefix
