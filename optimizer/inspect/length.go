@@ -295,7 +295,7 @@ func loopUnit(t []token) string {
 		return ""
 	}
 	switch n := strings.Trim(strings.ToLower(t[1].s), "_"); {
-	case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode"):
+	case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode") && !strings.HasSuffix(n, "step"):
 		return unitEpoch
 	case slices.Contains([]string{"step", "iteration", "iter", "it", "update", "global_step"}, n):
 		return unitStep

@@ -213,6 +213,8 @@ func TestLengthOfNestedEpochs(t *testing.T) {
 		client + "Client().update()\nfor epoch in range(30):\n    loss.backward()":                                                     false,
 		"for epoch in range(30):\n    for step in range(9):\n        loss.backward()":                                                  false,
 		"for epoch in range(30):\n    loss.backward()\n    for ep in range(9):\n        plot(ep)":                                      false,
+		"for epoch in range(30):\n    for _ in range(steps_per_epoch):\n        loss.backward()":                                       false,
+		"for epoch in range(30):\n    for epoch_step in range(9):\n        loss.backward()":                                            false,
 		"num_epochs = 30\nfor i in range(num_epochs):\n    model.fit(x, epochs=1)":                                                     false,
 		"for step in range(60):\n    loss.backward()\n    if step == 59:\n        for epoch in range(3):\n            evaluate(epoch)": false,
 	} {

@@ -68,7 +68,7 @@ type repetitions struct {
 }
 
 // innerEpochs matches the numbers of epochs within an update or a round: update_epochs, K_epochs, local_ep.
-var innerEpochs = regexp.MustCompile(`(^|_)ep(ochs?)?$`)
+var innerEpochs = regexp.MustCompile(`(^|_)ep(ochs)?$`)
 
 // trained returns several if all trainings of the script, its loops over epochs and its calls with a length, are executed
 // several times, or two of them follow each other; in a script without any, these are its calls with settings, or else those of
