@@ -85,6 +85,7 @@ func (c *Command) trained() repetition {
 		}
 	}
 	var loops, trainings, fits, settings, elsewhere []int
+	boosted, search := false, slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) })
 	for i := range s.statements {
 		args, over := rangeOf(s.statements[i].tokens), r.overEpochs(i)
 		inner := len(args) > 0 && innerEpochs.MatchString(referred(args[len(args)-1].tokens))
@@ -123,6 +124,7 @@ func (c *Command) trained() repetition {
 			case set || booster && (length || a.key == "n_estimators" || a.key == "iterations"):
 				trainings = append(trainings, at)
 				fits = append(fits, at)
+				boosted = boosted || booster
 			}
 			given = given || length || unitOf(referred(a.tokens), "") != ""
 			for k := 0; hands && k < len(a.tokens); k++ {
@@ -136,7 +138,7 @@ func (c *Command) trained() repetition {
 	if len(trainings) == 0 {
 		trainings = settings
 	}
-	if r.follow(fits) {
+	if r.follow(fits) || boosted && search { // the search fits such estimators too
 		return several
 	}
 	inner := once
@@ -151,7 +153,7 @@ func (c *Command) trained() repetition {
 		}
 		often = max(often, o)
 	}
-	if often == several || slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) }) ||
+	if often == several || search ||
 		len(trainings) == 0 && slices.ContainsFunc(elsewhere, func(at int) bool { return r.of(at) == several }) {
 		return several
 	}
