@@ -17,9 +17,9 @@ import (
 // discipline", 1968). That order alone, with 1/(time left) as the value of a job, would assign good types to short
 // jobs that gain little from them, and starves long jobs near saturation.
 //
-// Restarts are charged: on other devices than it holds a job has its mean rate including the restart, and the remaining
-// time of a running job counts less the loss of a preemption, so that a shorter one takes its devices only if that
-// gains more time than it costs.
+// With shortest, restarts are charged: on other devices than it holds a running job has its mean rate including the
+// restart, and its remaining time counts less the loss of a preemption, so that a shorter one takes its devices only if
+// that gains more time than it costs.
 //
 // O(jobs) for each exchange of the assignment.
 type bestMatch struct {
@@ -62,7 +62,10 @@ func (p bestMatch) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 func (p bestMatch) assign(s *schedule.Snapshot) {
 	a := p.assigner
 	a.reset(s)
-	with := withRestarts(s)
+	with := s
+	if p.shortest {
+		with = withRestarts(s)
+	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		best := bestRate(s, j)

@@ -396,7 +396,7 @@ func (m *matching) moverOf(kind, from, to int) mover {
 // mean rate over its remaining steps.
 func (m *matching) relative(k *matchedKind, j *matchedJob, d int) float64 {
 	p := m.changes.Preemption
-	if p == (schedule.Preemption{}) || j.before == m.types || j.before == d {
+	if !m.shortest || p == (schedule.Preemption{}) || j.before == m.types || j.before == d {
 		return k.relative[d]
 	}
 	return afterRestart(p, m.changes.Remaining(j.number), k.rate[d]) / k.best
@@ -448,7 +448,7 @@ const nearGain = 0.99
 // varies reports whether the gain of a kind's move between two types depends on which of its jobs is the first: the
 // remaining time of the job counts.
 func (m *matching) varies(from, to int) bool {
-	return m.shortest && (from == m.types || to == m.types) || m.changes.Preemption != schedule.Preemption{}
+	return m.shortest && (from == m.types || to == m.types) || m.shortest && m.changes.Preemption != schedule.Preemption{}
 }
 
 // jobHeap is a heap of jobs by key. Jobs that have left are removed when they come first, or once they are the majority.
