@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )
 
@@ -87,17 +88,25 @@ func normalQuantile(p float64) float64 { return distuv.UnitNormal.Quantile(p) }
 
 // calibrationSummary holds the accuracy of the predictions of one quantity.
 type calibrationSummary struct {
-	N, Inside, Below, Above int
-	// Share is Inside/N, Lo and Hi its 95 % interval (Wilson); NaN for N = 0.
-	Share, Lo, Hi float64
+	N      int `json:"n"`
+	Inside int `json:"inside"`
+	Below  int `json:"below"`
+	Above  int `json:"above"`
+	// Share is Inside/N, Lo and Hi its 95 % interval (Wilson); unknown for N = 0.
+	Share journal.Number `json:"share"`
+	Lo    journal.Number `json:"lo"`
+	Hi    journal.Number `json:"hi"`
 	// MedianError is the median of |realised/P50 − 1|, Bias that of realised/P50 − 1, Width that of P95/P5; Interval
-	// is the mean interval score. All are NaN for N = 0.
-	MedianError, Bias, Width, Interval float64
+	// is the mean interval score. All are unknown for N = 0.
+	MedianError journal.Number `json:"median_error"`
+	Bias        journal.Number `json:"bias"`
+	Width       journal.Number `json:"width"`
+	Interval    journal.Number `json:"interval_score"`
 }
 
 // summarise aggregates the scores of one quantity.
 func summarise(scores []Score) calibrationSummary {
-	nan := math.NaN()
+	nan := journal.Unknown()
 	s := calibrationSummary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}
 	if s.N == 0 {
 		return s
@@ -116,24 +125,27 @@ func summarise(scores []Score) calibrationSummary {
 		relative := math.Expm1(x.LogError)
 		errs, biases = append(errs, math.Abs(relative)), append(biases, relative)
 		widths = append(widths, x.Predicted.P95/x.Predicted.P5)
-		s.Interval += x.IntervalScore / float64(s.N)
+		s.Interval += journal.Number(x.IntervalScore / float64(s.N))
 	}
-	s.Share = float64(s.Inside) / float64(s.N)
-	s.Lo, s.Hi = stat.Wilson(s.Inside, s.N)
-	s.MedianError, s.Bias, s.Width = stat.Median(errs), stat.Median(biases), stat.Median(widths)
+	lo, hi := stat.Wilson(s.Inside, s.N)
+	s.Share, s.Lo, s.Hi = journal.Number(s.Inside)/journal.Number(s.N), journal.Number(lo), journal.Number(hi)
+	s.MedianError, s.Bias, s.Width = journal.Number(stat.Median(errs)), journal.Number(stat.Median(biases)), journal.Number(stat.Median(widths))
 	return s
 }
 
 // FamilyCalibration holds the accuracy of the predictions for one model family.
 type FamilyCalibration struct {
-	Family string
+	Family string `json:"family"`
 	// Runs counts the runs with a prediction. Scored finished their work; Stopped and Failed did not and cannot be
 	// scored.
-	Runs, Scored, Stopped, Failed int
-	// ByQuantity holds one summary for each quantity.
-	ByQuantity map[Quantity]calibrationSummary
+	Runs    int `json:"runs"`
+	Scored  int `json:"scored"`
+	Stopped int `json:"stopped"`
+	Failed  int `json:"failed"`
 	// Widen is the factor for the log width of the family's next interval.
-	Widen float64
+	Widen journal.Number `json:"widen"`
+	// ByQuantity holds one summary for each quantity.
+	ByQuantity map[Quantity]calibrationSummary `json:"of"`
 }
 
 // Calibration holds the accuracy of predictions per model family and overall.

@@ -84,14 +84,14 @@ func TestCalibrateCounts(t *testing.T) {
 		t.Fatalf("families %+v, want bert, resnet and unknown", table.Families)
 	}
 	bert, resnet, all := table.Families[0], table.Families[1], table.All
-	if bert.Runs != 1 || bert.Scored != 0 || bert.ByQuantity[QuantitySeconds].N != 0 || !math.IsNaN(bert.ByQuantity[QuantitySeconds].Share) {
+	if bert.Runs != 1 || bert.Scored != 0 || bert.ByQuantity[QuantitySeconds].N != 0 || bert.ByQuantity[QuantitySeconds].Share.Known() {
 		t.Errorf("bert %+v, want one run of which nothing came", bert)
 	}
 	if resnet.Runs != 5 || resnet.Scored != 3 || resnet.Stopped != 1 || resnet.Failed != 1 {
 		t.Errorf("resnet %+v, want 5 runs, 3 scored, 1 stopped, 1 failed", resnet)
 	}
 	s := resnet.ByQuantity[QuantitySeconds]
-	if s.N != 3 || s.Inside != 1 || s.Above != 1 || s.Below != 1 || math.Abs(s.MedianError-0.3) > 1e-9 || math.Abs(s.Bias) > 1e-9 {
+	if s.N != 3 || s.Inside != 1 || s.Above != 1 || s.Below != 1 || math.Abs(float64(s.MedianError)-0.3) > 1e-9 || math.Abs(float64(s.Bias)) > 1e-9 {
 		t.Errorf("resnet's seconds %+v, want one inside, one above and one below, errors 0, 30, 30 %%", s)
 	}
 	if c := all.ByQuantity[QuantityCostUSD]; c.N != 1 || c.Above != 1 || all.Scored != 4 || all.ByQuantity[QuantitySeconds].N != 4 {

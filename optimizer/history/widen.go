@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/journal"
 )
 
 const (
@@ -25,10 +26,10 @@ func (t *Calibration) setFactors() {
 	for i := range t.Families {
 		family := t.Families[i].Family
 		own, others := t.deviations(func(f string) bool { return f == family }), t.deviations(func(f string) bool { return f != family })
-		t.Families[i].Widen = widenFactor(posteriorVariance(own, posteriorVariance(others, 1)), len(own))
+		t.Families[i].Widen = journal.Number(widenFactor(posteriorVariance(own, posteriorVariance(others, 1)), len(own)))
 	}
 	all := t.deviations(func(string) bool { return true })
-	t.All.Widen = widenFactor(posteriorVariance(all, 1), len(all))
+	t.All.Widen = journal.Number(widenFactor(posteriorVariance(all, 1), len(all)))
 }
 
 // deviations returns |Z| of the seconds of the selected families.
@@ -77,8 +78,8 @@ func (t *Calibration) Widen(family string) float64 {
 	family = cmp.Or(family, unknownFamily)
 	for i := range t.Families {
 		if t.Families[i].Family == family {
-			return t.Families[i].Widen
+			return float64(t.Families[i].Widen)
 		}
 	}
-	return t.All.Widen
+	return float64(t.All.Widen)
 }

@@ -57,7 +57,7 @@ func heldAnswer(t *history.Calibration) answer {
 	case s.N == 0:
 		a.Text = plural(t.All.Runs, "run") + " predicted, none finished: nothing to score"
 	default:
-		a.Text = fmt.Sprintf("%d of %s of time inside their interval, %s (95 %% CI %s to %s)", s.Inside, plural(s.N, "prediction"), share(s.Share), share(s.Lo), share(s.Hi))
+		a.Text = fmt.Sprintf("%d of %s of time inside their interval, %s (95 %% CI %s to %s)", s.Inside, plural(s.N, "prediction"), number(s.Share, share), number(s.Lo, share), number(s.Hi, share))
 		a.Light = good
 		if s.Hi < 0.9 {
 			a.Light = bad
@@ -75,12 +75,12 @@ func offAnswer(t *history.Calibration) answer {
 	if s.N == 0 {
 		return answer{Question: "Error", Text: noData, Light: muted}
 	}
-	return answer{Question: "Error", Text: fmt.Sprintf("median error of time %s, absolute %s; intervals span %.2f×", change(100*s.Bias), percent(100*s.MedianError), s.Width)}
+	return answer{Question: "Error", Text: fmt.Sprintf("median error of time %s, absolute %s; intervals span %.2f×", number(100*s.Bias, change), number(100*s.MedianError, percent), s.Width)}
 }
 
 func widenAnswer(t *history.Calibration) answer {
 	a := answer{Question: "Next", Text: "intervals are not adjusted"}
-	if w := t.All.Widen; math.Abs(w-1) >= 0.005 {
+	if w := t.All.Widen; math.Abs(float64(w)-1) >= 0.005 {
 		a.Text = fmt.Sprintf("intervals of the next prediction are widened %.2f times (on log scale; the factor of each family is listed below)", w)
 	}
 	return a
@@ -92,8 +92,8 @@ func familyTable(t *history.Calibration) *grid {
 		s := l.ByQuantity[history.QuantitySeconds]
 		cells := row(name, count(float64(l.Runs)), count(float64(l.Scored)), noData, noData, noData, noData, fmt.Sprintf("%.2f", l.Widen))
 		if s.N > 0 {
-			cells[3].Text, cells[4].Text = share(s.Share), share(s.Lo)+" to "+share(s.Hi)
-			cells[5].Text, cells[6].Text = percent(100*s.MedianError), change(100*s.Bias)
+			cells[3].Text, cells[4].Text = number(s.Share, share), number(s.Lo, share)+" to "+number(s.Hi, share)
+			cells[5].Text, cells[6].Text = number(100*s.MedianError, percent), number(100*s.Bias, change)
 		}
 		g.Rows = append(g.Rows, cells)
 	}
@@ -111,8 +111,8 @@ func quantityTable(t *history.Calibration) *grid {
 		if s.N == 0 {
 			continue
 		}
-		g.Rows = append(g.Rows, row(quantityWords[q].name, count(float64(s.N)), share(s.Share), count(float64(s.Below)), count(float64(s.Above)),
-			percent(100*s.MedianError), change(100*s.Bias), fmt.Sprintf("%.2f", s.Width)))
+		g.Rows = append(g.Rows, row(quantityWords[q].name, count(float64(s.N)), number(s.Share, share), count(float64(s.Below)), count(float64(s.Above)),
+			number(100*s.MedianError, percent), number(100*s.Bias, change), fmt.Sprintf("%.2f", s.Width)))
 	}
 	return g
 }
@@ -192,40 +192,6 @@ func pitChart(t *history.Calibration) *page.Chart {
 		Series: []page.Series{line}, Levels: []page.Level{{Name: "calibrated", Value: float64(len(scores)) / pitBins, Class: "base"}}}
 }
 
-type calibrationSummary struct {
-	N           int            `json:"n"`
-	Inside      int            `json:"inside"`
-	Below       int            `json:"below"`
-	Above       int            `json:"above"`
-	Share       journal.Number `json:"share"`
-	Lo          journal.Number `json:"lo"` // 95 % interval of the share
-	Hi          journal.Number `json:"hi"`
-	MedianError journal.Number `json:"median_error"` // |realised/median − 1|
-	Bias        journal.Number `json:"bias"`         // median of realised/median − 1
-	Width       journal.Number `json:"width"`        // median of p95/p5
-	Interval    journal.Number `json:"interval_score"`
-}
-
-type calibrationLine struct {
-	Family  string                                  `json:"family"`
-	Runs    int                                     `json:"runs"`
-	Scored  int                                     `json:"scored"`
-	Stopped int                                     `json:"stopped"`
-	Failed  int                                     `json:"failed"`
-	Widen   journal.Number                          `json:"widen"`
-	Of      map[history.Quantity]calibrationSummary `json:"of"`
-}
-
-func lineJSON(l history.FamilyCalibration) calibrationLine {
-	out := calibrationLine{Family: l.Family, Runs: l.Runs, Scored: l.Scored, Stopped: l.Stopped, Failed: l.Failed, Widen: journal.Number(l.Widen),
-		Of: map[history.Quantity]calibrationSummary{}}
-	for q, s := range l.ByQuantity {
-		out.Of[q] = calibrationSummary{N: s.N, Inside: s.Inside, Below: s.Below, Above: s.Above, Share: journal.Number(s.Share), Lo: journal.Number(s.Lo), Hi: journal.Number(s.Hi),
-			MedianError: journal.Number(s.MedianError), Bias: journal.Number(s.Bias), Width: journal.Number(s.Width), Interval: journal.Number(s.Interval)}
-	}
-	return out
-}
-
 // calibrationJSON writes the coverage overall and by family and every single score as one object, schema 1. Unknown
 // numbers are null.
 func calibrationJSON(w io.Writer, t *history.Calibration) error {
@@ -243,14 +209,11 @@ func calibrationJSON(w io.Writer, t *history.Calibration) error {
 		PIT      journal.Number   `json:"pit"`
 	}
 	out := struct {
-		Schema   int               `json:"schema"`
-		All      calibrationLine   `json:"all"`
-		Families []calibrationLine `json:"families"`
-		Scores   []score           `json:"scores"`
-	}{Schema: 1, All: lineJSON(t.All), Families: []calibrationLine{}, Scores: []score{}}
-	for _, l := range t.Families {
-		out.Families = append(out.Families, lineJSON(l))
-	}
+		Schema   int                         `json:"schema"`
+		All      history.FamilyCalibration   `json:"all"`
+		Families []history.FamilyCalibration `json:"families"`
+		Scores   []score                     `json:"scores"`
+	}{Schema: 1, All: t.All, Families: append([]history.FamilyCalibration{}, t.Families...), Scores: []score{}}
 	for _, s := range t.Scores {
 		line := score{Run: s.Run, Family: s.Family, Quantity: s.Quantity, P5: journal.Number(s.Predicted.P5), P50: journal.Number(s.Predicted.P50),
 			P95: journal.Number(s.Predicted.P95), Realised: journal.Number(s.Realised), Inside: s.Side == 0, Z: journal.Number(s.Z), PIT: journal.Number(s.PIT)}
