@@ -208,7 +208,8 @@ func needParallel(t *testing.T, n int) {
 	}
 }
 
-// wastefulTraining uses the first of its devices and writes the activity of all.
+// wastefulTraining uses the first of its devices and writes the activity of all. Halfway, it waits for the file that its
+// second argument names: the machine may be too slow to see before its end what it does not use.
 const wastefulTraining = `import os, sys, time
 from optimize_lease import Lease
 dir = os.environ["OPTIMIZER_CHECKPOINT_DIR"]
@@ -227,6 +228,9 @@ lease = Lease(range(total))
 step, due, written = lease.load(load) or 0, time.monotonic(), 0
 while step < total and not lease.ended:
     for _ in lease:
+        while step == total // 2 and not os.path.exists(sys.argv[2]):
+            time.sleep(0.05)
+            due = time.monotonic()
         due += 0.1
         time.sleep(max(0, due - time.monotonic()))
         step += 1
@@ -264,13 +268,16 @@ func TestClusterReturnsUnusedDevices(t *testing.T) {
 	}
 	w.served("--policy", "fifo", "--round", "10s", "--devices", "a100=8@1")
 	for range jobs {
-		w.run("cluster", "submit", "--train", "train.py", "--gpus", "4", "--steps", fmt.Sprint(steps), "--", fmt.Sprint(steps))
+		w.run("cluster", "submit", "--train", "train.py", "--gpus", "4", "--steps", fmt.Sprint(steps), "--", fmt.Sprint(steps), filepath.Join(w.dir, "reduced"))
 	}
 	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		ended := 0
 		for _, j := range w.clusterJobs() {
 			if j.State.Ended() {
 				ended++
+			}
+			if j.Shrink != nil {
+				w.write("reduced", "")
 			}
 		}
 		if ended == jobs {

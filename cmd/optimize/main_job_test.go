@@ -172,6 +172,11 @@ func TestAgentKilled(t *testing.T) {
 	if rec.Exit == nil || rec.Exit.Code == nil || *rec.Exit.Code != 0 {
 		t.Errorf("exit of the adopted job %+v, want its own code 0", rec.Exit)
 	}
+	for _, name := range []string{"log.csv", "performance_metrics.csv"} { // rows that the first agent wrote after its last state are read again
+		if n := len(rowsOf(t, w, filepath.Base(dir), name)); n != 80 {
+			t.Errorf("%d rows in %s, want one for each epoch", n, name)
+		}
+	}
 	// 80 epochs of 0.1 s at $0.001/s: the time without an agent is charged too, exactly once.
 	exit, _ := h.ReadExit()
 	if paid := float64(rec.Outcome.CostUSD); exit.Ran < 8*time.Second || math.Abs(paid-exit.Ran.Seconds()*0.001) > 1e-6 {
@@ -454,7 +459,7 @@ func TestPreferencesDiffer(t *testing.T) {
 	for _, prefer := range []string{"time", "cost"} {
 		w := newWorld(t)
 		code, rec, errs := w.record("--train", example(t, "replay.py"), "--host", example(t, "host-8gpu.yaml"), "--prefer", prefer,
-			"--gpu-hour", "2", "--cpu-hour", "0.003", "--gb-hour", "0.0004", "--cpus", "8", "--baseline-ratio", "0.4", "--epochs", "40",
+			"--gpu-hour", "2", "--cpu-hour", "0.003", "--gb-hour", "0.0004", "--cpus", "8", "--baseline-ratio", "0.4", "--epochs", "70",
 			"--", "--profile", example(t, "replay-bert.json"), "--speedup", "12000")
 		if code != run.CodeDone {
 			t.Fatalf("%s: exit %d\n%s", prefer, code, errs)

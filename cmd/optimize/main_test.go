@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(agentVariable) != "" {
 		os.Unsetenv(agentVariable)
 		os.Exit(int(execute(processEnv())))
+	}
+	if signal.Ignored(os.Interrupt) { // in the background of a script; a signal caught here has its default action in the processes of the tests
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	// Most tests wait for trainings of a fixed pace rather than for a processor. An explicit -parallel has precedence.
 	_ = flag.Set("test.parallel", strconv.Itoa(max(8, 2*runtime.NumCPU())))

@@ -38,7 +38,7 @@ type runner struct {
 // their digits decide where lines are wrapped.
 func build(ctx context.Context, root, dir string) (string, error) {
 	binary := filepath.Join(dir, "optimize")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-X main.version=oracle -X main.today=2026-11-01", "-o", binary, "./cmd/optimize")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w -X main.version=oracle -X main.today=2026-11-01", "-o", binary, "./cmd/optimize")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, out)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"trainopt/internal/stat"
 )
@@ -259,9 +260,10 @@ func TestUsefulSave(t *testing.T) {
 		trial := func(id int, at, steps float64) Trial {
 			return Trial{Job: Job{ID: id, Total: steps}, Spec: Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}, Steps: steps, First: 1, Again: 1, Save: 4, Rate: func(int, int) float64 { return 1 }}
 		}
-		long := trial(1, 0, steps)
+		long, urgent := trial(1, 0, steps), trial(2, 21, 1)
 		long.Lives = []LifeCosts{{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan, Useful: useful}}
-		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: "srtf"}}, Known: true, Jobs: []Trial{long, trial(2, 21, 1)}}
+		urgent.Spec.Config.SLA.TimeMax = 20 * time.Second // only a deadline takes the devices of a job that is about to end
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: "elasticflow"}}, Known: true, Jobs: []Trial{long, urgent}}
 		out, err := sim.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

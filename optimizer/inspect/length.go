@@ -85,7 +85,7 @@ type lengthClue struct {
 // limited, the first one ends the job: in Hugging Face trainings max_steps overrides epochs. Where the user limits one
 // unit, the default of the other is none. Values of 0, -1 and None set no limit. Nil means unknown.
 func (c *Command) Lengths() []length {
-	if c.Repeats() {
+	if c.Repeats() || c.Nested() {
 		return nil
 	}
 	if c.inner != nil {
@@ -295,7 +295,7 @@ func loopUnit(t []token) string {
 		return ""
 	}
 	switch n := strings.Trim(strings.ToLower(t[1].s), "_"); {
-	case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode"):
+	case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode") && !strings.HasSuffix(n, "step"):
 		return unitEpoch
 	case slices.Contains([]string{"step", "iteration", "iter", "it", "update", "global_step"}, n):
 		return unitStep

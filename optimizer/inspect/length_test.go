@@ -20,6 +20,7 @@ func TestLengths(t *testing.T) {
 		// Spellings on the command line.
 		"python argparse_train.py --epochs 4":                                     "4 epoch stated",
 		"python argparse_train.py --epochs=4":                                     "4 epoch stated",
+		"coverage run --branch argparse_train.py":                                 "12 epoch declared",
 		"python argparse_train.py -e 4":                                           "4 epoch stated",
 		"python argparse_train.py -e4":                                            "4 epoch stated",
 		"python argparse_train.py --epo 4":                                        "4 epoch stated", // argparse accepts an unambiguous prefix
@@ -195,6 +196,31 @@ func TestLengthOfScripts(t *testing.T) {
 		}
 		if have != want {
 			t.Errorf("%q: %g epochs, want %g", src, have, want)
+		}
+	}
+}
+
+// TestLengthOfNestedEpochs: neither the updates or rounds of a script nor the epochs that each of them trains for are its length in
+// optimizer steps or epochs.
+func TestLengthOfNestedEpochs(t *testing.T) {
+	const client = "class Client:\n    def update(self):\n        for iter in range(args.local_ep):\n            loss.backward()\n"
+	for src, nested := range map[string]bool{
+		"for update in range(60):\n    for epoch in range(4):\n        loss.backward()":                                                true,
+		"for update in loop(updates):\n    for _ in range(args.K_epochs):\n        loss.backward()\nupdates = 60":                      true,
+		"def train(data):\n    for epoch in range(5):\n        loss.backward()\nfor i in range(args.iterations):\n    train(play())":   true,
+		client + "for epoch in range(30):\n    for idx in users:\n        Client(idx).update()":                                        true,
+		client + "c = Client()\nfor epoch in range(30):\n    c.update()":                                                               true,
+		client + "Client().update()\nfor epoch in range(30):\n    loss.backward()":                                                     false,
+		"for epoch in range(30):\n    for step in range(9):\n        loss.backward()":                                                  false,
+		"for epoch in range(30):\n    loss.backward()\n    for ep in range(9):\n        plot(ep)":                                      false,
+		"for epoch in range(30):\n    for _ in range(steps_per_epoch):\n        loss.backward()":                                       false,
+		"for epoch in range(30):\n    for epoch_step in range(9):\n        loss.backward()":                                            false,
+		"num_epochs = 30\nfor i in range(num_epochs):\n    model.fit(x, epochs=1)":                                                     false,
+		"for step in range(60):\n    loss.backward()\n    if step == 59:\n        for epoch in range(3):\n            evaluate(epoch)": false,
+	} {
+		c := ReadCommand([]string{"python3", "-c", "args.iterations = 12\nargs.local_ep = 2\n" + src}, "")
+		if c.Nested() != nested || (len(c.Lengths()) == 0) != nested {
+			t.Errorf("%q: nested %t, want %t; lengths %+v", src, c.Nested(), nested, c.Lengths())
 		}
 	}
 }

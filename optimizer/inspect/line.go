@@ -27,7 +27,8 @@ type launcher struct {
 // wrappers run the command that follows them.
 var wrappers = set("nohup", "nice", "ionice", "time", "timeout", "env", "sudo", "srun", "taskset", "numactl", "stdbuf", "unbuffer",
 	"xvfb-run", "uv", "poetry", "conda", "mamba", "micromamba", "pipenv", "pdm", "hatch", "rye", "chrt", "setsid", "nvprof", "nsys",
-	"ncu", "py-spy", "viztracer", "systemd-run", "script", "exec", "command")
+	"ncu", "py-spy", "viztracer", "coverage", "kernprof", "memray", "scalene", "ddtrace-run", "opentelemetry-instrument", "strace", "perf",
+	"flock", "tini", "dumb-init", "systemd-run", "script", "exec", "command")
 
 // starters are the wrappers that start several processes.
 var starters = set("mpirun", "mpiexec", "horovodrun")

@@ -24,7 +24,13 @@ var (
 // Repeats reports whether the job makes several trainings and its settings describe one of them: the commands of a shell
 // script or of GNU parallel, folds, seeds, the trials of a search. Their number, and with it the length of the job, is unknown.
 func (c *Command) Repeats() bool {
-	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.repeats()
+	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.trained() == several
+}
+
+// Nested reports whether a loop over epochs trains within one over updates or rounds: the length of neither is that of the job
+// in epochs or optimizer steps.
+func (c *Command) Nested() bool {
+	return c.inner != nil && c.inner.Nested() || c.source != nil && c.trained() == partly
 }
 
 // repetition is how often a statement is executed.
@@ -61,10 +67,13 @@ type repetitions struct {
 	classes   map[string]map[string]bool
 }
 
-// repeats reports whether all trainings of the script, its loops over epochs and its calls with a length, are executed
-// several times, or two of them follow each other. In a script without any, these are its calls with settings, or else those of
-// imported functions that receive a length.
-func (c *Command) repeats() bool {
+// innerEpochs matches the numbers of epochs within an update or a round: update_epochs, K_epochs, local_ep.
+var innerEpochs = regexp.MustCompile(`(^|_)ep(ochs)?$`)
+
+// trained returns several if all trainings of the script, its loops over epochs and its calls with a length, are executed
+// several times, or two of them follow each other; in a script without any, these are its calls with settings, or else those of
+// imported functions that receive a length. It returns partly if a loop over epochs trains within one over updates or rounds.
+func (c *Command) trained() repetition {
 	s := c.source
 	r := repetitions{s, map[*option]string{}, map[string][]int{}, map[string]bool{}, map[string]repetition{}, s.classNames()}
 	for _, w := range c.words {
@@ -75,13 +84,20 @@ func (c *Command) repeats() bool {
 			r.given[o] = w.value
 		}
 	}
-	var trainings, fits, settings, elsewhere []int
+	var loops, trainings, fits, settings, elsewhere []int
+	boosted, search := false, slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) })
 	for i := range s.statements {
-		if r.overEpochs(i) {
+		args, over := rangeOf(s.statements[i].tokens), r.overEpochs(i)
+		inner := len(args) > 0 && innerEpochs.MatchString(referred(args[len(args)-1].tokens))
+		learns := (over || inner) && s.learnsIn(i)
+		if learns {
+			loops = append(loops, i)
+		}
+		if over {
 			trainings = append(trainings, i)
-			if s.learnsIn(i) {
-				fits = append(fits, i)
-			}
+		}
+		if over && learns {
+			fits = append(fits, i)
 		}
 	}
 	for i := range s.calls {
@@ -95,7 +111,7 @@ func (c *Command) repeats() bool {
 		}
 		r.calls[c.callee] = append(r.calls[c.callee], at)
 		if last(c.callee) == "hyperparameter_search" {
-			return true
+			return several
 		}
 		if making.MatchString(c.full) && r.classes[c.callee] == nil {
 			trainings = append(trainings, at)
@@ -108,6 +124,7 @@ func (c *Command) repeats() bool {
 			case set || booster && (length || a.key == "n_estimators" || a.key == "iterations"):
 				trainings = append(trainings, at)
 				fits = append(fits, at)
+				boosted = boosted || booster
 			}
 			given = given || length || unitOf(referred(a.tokens), "") != ""
 			for k := 0; hands && k < len(a.tokens); k++ {
@@ -121,19 +138,26 @@ func (c *Command) repeats() bool {
 	if len(trainings) == 0 {
 		trainings = settings
 	}
-	if r.follow(fits) {
-		return true
+	if r.follow(fits) || boosted && search { // the search fits such estimators too
+		return several
 	}
-	often := partly
+	inner := once
+	if slices.ContainsFunc(loops, func(at int) bool { return r.of(at) == partly }) {
+		inner = partly
+	}
+	often := once
 	for _, at := range trainings {
-		if o := r.of(at); o == once {
-			return false
-		} else if o == several {
-			often = several
+		o := r.of(at)
+		if o == once {
+			return inner
 		}
+		often = max(often, o)
 	}
-	return often == several || slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) }) ||
-		len(trainings) == 0 && slices.ContainsFunc(elsewhere, func(at int) bool { return r.of(at) == several })
+	if often == several || search ||
+		len(trainings) == 0 && slices.ContainsFunc(elsewhere, func(at int) bool { return r.of(at) == several }) {
+		return several
+	}
+	return inner
 }
 
 // overEpochs reports whether statement i is the head of a loop over epochs.

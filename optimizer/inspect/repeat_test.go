@@ -67,6 +67,7 @@ func TestRepeats(t *testing.T) {
 		"p.add_argument('--sweep', action='store_true')\ndef train(n):\n    for epoch in range(n): pass\nif args.sweep:\n    for x in y: train(3)":                          false,
 		"p.add_argument('--evolve', nargs='?', const=300)\ndef train(n):\n    for epoch in range(n): pass\nif not o.evolve:\n    train(3)\nelse:\n    for x in y: train(3)": false,
 		"p.add_argument('--one', action='store_false')\ndef train(n):\n    for epoch in range(n): pass\nif not a.one:\n    train(3)\nelse:\n    for x in y: train(3)":       true,
+		"import lightgbm as lgb\nlgb.LGBMRegressor(n_estimators=20).fit(x, y)\nGridSearchCV(lgb.LGBMRegressor(), grid).fit(x, y)":                                           true,
 		"for fold in range(3):\n    fit(fold)\nlgb.train(p, d, num_boost_round=10)":                                                                                         false,
 	} {
 		c := ReadCommand([]string{"python3", "-c", src}, "")

@@ -139,7 +139,7 @@ func recall(h Handle) (jobFacts, error) {
 	if err != nil || !sameJob(s.Handle, h) {
 		return m, nil
 	}
-	m.known, m.missing, m.began = true, s.Missing, s.At
+	m.known, m.missing, m.at, m.began = true, s.Missing, s.At, s.Began
 	var sp spec
 	if err := readJSON(filepath.Join(h.RunDir, specFile), &sp); err == nil {
 		m.grace, m.runID = sp.Grace, string(sp.RunID)

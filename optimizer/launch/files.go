@@ -164,6 +164,8 @@ type started struct {
 	Schema int       `json:"schema"`
 	Handle Handle    `json:"handle"`
 	At     time.Time `json:"at"`
+	// Began is the same time on the monotonic clock, from which Exit.Ran counts.
+	Began time.Duration `json:"began_ns"`
 	// Missing lists the parts of the recipe that could not be applied.
 	Missing []string `json:"missing,omitempty"`
 }

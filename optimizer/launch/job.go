@@ -41,7 +41,8 @@ type job struct {
 	runID   string
 	enforce enforcer // nil if unknown
 	missing []string
-	began   time.Time      // wall clock; zero if unknown
+	at      time.Time      // of the start, wall clock; zero if unknown
+	began   time.Duration  // the same on the monotonic clock; 0 if unknown
 	answer  *keeperReplies // nil if another agent started the job
 
 	life   context.Context // cancelled by Close
@@ -68,7 +69,8 @@ type jobFacts struct {
 	grace   time.Duration
 	runID   string
 	missing []string
-	began   time.Time
+	at      time.Time
+	began   time.Duration
 	want    control
 	enforce enforcer
 }
@@ -76,7 +78,7 @@ type jobFacts struct {
 func newJob(h Handle, m jobFacts) *job {
 	life, cancel := context.WithCancel(context.Background())
 	return &job{handle: h, keeper: process{h.KeeperPID, h.KeeperStart}, standby: process{h.StandbyPID, h.StandbyStart},
-		main: process{h.PID, h.Start}, dir: h.RunDir, grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, began: m.began, want: m.want,
+		main: process{h.PID, h.Start}, dir: h.RunDir, grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, at: m.at, began: m.began, want: m.want,
 		life: life, cancel: cancel, done: make(chan struct{})}
 }
 
@@ -180,7 +182,7 @@ func (j *job) endLost(watched bool) {
 	if !watched {
 		at, sign = lastActivity(j.dir)
 	}
-	j.end(lost(j.handle, j.began, at, sign))
+	j.end(lost(j.handle, j.at, at, sign))
 }
 
 // watchOrphans follows the processes of a tree without keeper until none is left.
@@ -238,6 +240,9 @@ func (j *job) Close() error {
 	j.left.Wait()
 	return nil
 }
+
+// Began implements ProcessTree.
+func (j *job) Began() time.Duration { return j.began }
 
 // PIDs implements ProcessTree. It returns no pids after the end.
 func (j *job) PIDs() ([]int, error) {

@@ -89,7 +89,7 @@ type keeper struct {
 
 // run announces the job and supervises it until its tree is empty.
 func (k *keeper) run() {
-	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now().Add(k.began - Monotonic()), Missing: k.missing}
+	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now().Add(k.began - Monotonic()), Began: k.began, Missing: k.missing}
 	k.brief(s)
 	k.step(Monotonic(), event{}) // the time limit holds from here on
 	if err := writeJSON(filepath.Join(k.dir, startedFile), s); err != nil {

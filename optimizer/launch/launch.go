@@ -126,6 +126,8 @@ type Resizer interface {
 
 // ProcessTree is a Job whose processes run on this machine.
 type ProcessTree interface {
+	// Began is the reading of the machine's monotonic clock at the start of the program; 0 if unknown.
+	Began() time.Duration
 	// PIDs lists the living processes of the job.
 	PIDs() ([]int, error)
 	// Signal sends a signal to the process group of the job.

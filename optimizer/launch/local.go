@@ -225,7 +225,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	}
 	reply.Started.Handle.RunDir = dir
 	j := newJob(reply.Started.Handle, jobFacts{grace: s.Grace, runID: string(s.RunID),
-		missing: reply.Started.Missing, began: reply.Started.At, want: want, enforce: enforce})
+		missing: reply.Started.Missing, at: reply.Started.At, began: reply.Started.Began, want: want, enforce: enforce})
 	j.answer = k.answer
 	j.watch()
 	return j, nil

@@ -61,8 +61,10 @@ func TestMain(m *testing.M) {
 			os.Exit(agentMain(os.Args[2:]))
 		}
 	}
-	if signal.Ignored(unix.SIGHUP) { // under nohup; signals caught here have their default action in the processes of the tests
-		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
+		if signal.Ignored(sig) { // under nohup or in the background of a script; signals caught here have their default action in the processes of the tests
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	os.Setenv("GORACE", noRaceSleep) // otherwise each keeper built with -race waits a second before it exits
 	goleak.VerifyTestMain(m)

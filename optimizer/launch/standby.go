@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,10 +15,9 @@ const keepRole = "keep"
 
 // briefing holds the keeper's state that the standby requires to replace it.
 type briefing struct {
-	Spec     spec          `json:"spec"` // without environment and recipe
-	Started  started       `json:"started"`
-	Began    time.Duration `json:"began_ns"` // monotonic
-	OOMStart uint64        `json:"oom_start"`
+	Spec     spec    `json:"spec"` // without environment and recipe
+	Started  started `json:"started"`
+	OOMStart uint64  `json:"oom_start"`
 }
 
 // standby is the parent of the keeper. It sleeps until the keeper ends. If the keeper is killed, the job's processes
@@ -115,7 +113,7 @@ func (s *standby) openStream(p *[2]int) (err error) {
 // replace continues the keeper's work from its briefing.
 func (s *standby) replace() int {
 	b := s.brief
-	k := &keeper{spec: b.Spec, handle: b.Started.Handle, missing: b.Started.Missing, began: b.Began, oomStart: b.OOMStart,
+	k := &keeper{spec: b.Spec, handle: b.Started.Handle, missing: b.Started.Missing, began: b.Started.Began, oomStart: b.OOMStart,
 		hello: os.NewFile(helloFD, "hello"), poke: s.poke, main: process{b.Started.Handle.PID, b.Started.Handle.Start}}
 	for _, fd := range s.read {
 		k.readers = append(k.readers, os.NewFile(uintptr(fd), "output"))
@@ -140,7 +138,7 @@ func (s *standby) replace() int {
 func (k *keeper) brief(s started) {
 	to := os.NewFile(briefFD, "briefing")
 	defer to.Close()
-	if err := json.NewEncoder(to).Encode(briefing{Spec: k.spec, Started: s, Began: k.began, OOMStart: k.oomStart}); err != nil {
+	if err := json.NewEncoder(to).Encode(briefing{Spec: k.spec, Started: s, OOMStart: k.oomStart}); err != nil {
 		fmt.Fprintln(os.Stderr, "brief the standby:", err)
 	}
 }

@@ -78,7 +78,8 @@ func TestAnyUtilizationFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at := m.UnitSeconds(a); !(at.P5 > 4 && at.P95 < 6) {
+		// Evidence that contradicts itself (no busy CPU, or more devices at work than there are) leaves few curves and a wider interval.
+		if at := m.UnitSeconds(a); !(at.P5 > 4 && at.P95 < 6.5) {
 			t.Errorf("%+v: %v where 5 s was measured", u, at)
 		}
 		b := a

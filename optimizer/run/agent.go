@@ -67,7 +67,7 @@ type Agent struct {
 	// Simulate creates the environments in which new critics are trained; nil disables the renewal of critics during
 	// a run.
 	Simulate plan.Simulate
-	ticks    <-chan time.Time // when to look at the job; nil: every Config.Interval
+	ticks    <-chan time.Time // when to look at the job; nil: every Config.Interval and when its log has grown
 }
 
 // Result is the outcome of a run for the caller.

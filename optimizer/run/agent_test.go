@@ -337,6 +337,59 @@ func TestPreparationIsOfTheFirstLife(t *testing.T) {
 	}
 }
 
+// TestStartIsNotCharged: the start of the supervisor takes time but costs nothing, in the status and in predictions as well as
+// at the end, at a restart as well as at the first launch.
+func TestStartIsNotCharged(t *testing.T) {
+	t.Parallel()
+	const before, answer, rate = 5.0, 3.0, 0.001
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 40; {
+			if !a.work(40, 2) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 20 {
+				a.stage.saved = 20
+				return died("SIGKILL")
+			}
+		}
+		return finished
+	})
+	s.cfg.Planner = "model"
+	s.onStatus = func(st Status) {
+		if n := len(s.started()); n == 1 && st.Phase == "training" {
+			if want := (st.Elapsed.Seconds() - before) * rate; math.Abs(float64(st.Spent)-want) > 1e-9 {
+				t.Errorf("$%g after %v, want $%g", float64(st.Spent), st.Elapsed, want)
+			}
+		} else if st.Phase == "waiting to start again" {
+			s.clock.advance(500 * time.Millisecond)
+		} else if n == 2 && float64(st.Spent) > (answer+40*2+answer)*rate+1e-9 {
+			t.Errorf("$%g after %v", float64(st.Spent), st.Elapsed)
+		}
+	}
+	agent := s.agent()
+	agent.Launcher = slowStart{s, at(before), at(answer)}
+	rec := agent.Run(t.Context(), s.cfg, nil).Record
+	if got, want := float64(rec.Outcome.CostUSD), 2*(answer+20*2)*rate; math.Abs(got-want) > 1e-9 {
+		t.Errorf("cost $%g, want $%g", got, want)
+	}
+	if p := rec.Plan.Prediction; p == nil || math.Abs(float64(p.CostUSD.P50)-(float64(p.Seconds.P50)-before)*rate) > 1e-6 {
+		t.Errorf("predicted %+v with a start of %g s", p, before)
+	}
+}
+
+// slowStart is a launcher whose starts take a time before the program runs, and a time to report it.
+type slowStart struct {
+	*stage
+	before, answer time.Duration
+}
+
+func (l slowStart) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
+	l.clock.advance(l.before)
+	j, err := l.stage.Start(ctx, c)
+	l.clock.advance(l.answer)
+	return j, err
+}
+
 // TestDeadlineCrossedWhileWaiting: the deadline is reached between a crash and the restart; the pause costs
 // nothing, because nothing runs.
 func TestDeadlineCrossedWhileWaiting(t *testing.T) {

@@ -75,7 +75,8 @@ type facts struct {
 	Handle      *launch.Handle       `json:"handle"`   // nil while no job runs
 	LogPath     string               `json:"log_path"` // the log file in use; empty for another source of progress
 	LogState    *trainlog.TailState  `json:"log"`
-	OutputState []trainlog.TailState `json:"output"` // of stdout and stderr
+	OutputState []trainlog.TailState `json:"output"`           // of stdout and stderr
+	Tables      map[string]int64     `json:"tables,omitempty"` // sizes of the tables that contain the rows read up to there
 	Elapsed     time.Duration        `json:"elapsed"`
 	Monotonic   time.Duration        `json:"monotonic"`
 	BootID      string               `json:"boot_id"`
@@ -131,6 +132,7 @@ func (r *run) saveState() {
 		at := t.State()
 		r.LogPath, r.LogState = at.Path, &at
 	}
+	r.Tables = r.tableSizes()
 	r.Handle = nil
 	if r.job != nil {
 		h := r.job.Handle()

@@ -51,11 +51,28 @@ func (r *run) attach(j launch.Job) {
 		r.queued, r.Stretch = q, j.Handle().Stretch
 	}
 	r.sampler.tree = r.tree
+	r.chargeFromStart()
 	if err := r.log.MoveOutput(r.jobFile("job.stdout"), r.jobFile("job.stderr")); err != nil {
 		r.event(Warning, "%v", err)
 	}
 	if r.tree != nil {
 		r.log.Attach(r.tree, j.Handle().PID)
+	}
+}
+
+// chargeFromStart dates the start of a launched job, from which it is charged: starting its supervisor takes time but costs
+// nothing. A place on an engine is charged from when it is held.
+func (r *run) chargeFromStart() {
+	seg := r.Progress.Current()
+	if seg == nil || !seg.Launch || seg.StartedAt > 0 { // dated by an earlier agent
+		return
+	}
+	if r.tree == nil {
+		seg.StartedAt = r.elapsed()
+	} else if began := r.tree.Began(); began > 0 {
+		seg.StartedAt = max(seg.LaunchedAt, r.elapsedBefore+began-r.started)
+		r.meter.Settle(seg.LaunchedAt)
+		_ = r.meter.Start(seg.StartedAt, cost.Label(seg.Label), seg.Allocation, r.Rates) // as launch has done
 	}
 }
 
@@ -128,10 +145,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		r.failStart(code, err, fmt.Errorf("start the training: %w", err))
 		return
 	}
-	r.Progress.Current().StartedAt = r.elapsed()
 	r.continueFrom(from)
 	r.attach(j)
-	if r.Lease != nil && r.queued == nil {
+	if (r.Lease != nil || r.Config.SLA.CostMaxUSD > 0) && r.queued == nil { // the budget lasts from the start of the job on
 		r.moveTimeLimit()
 	}
 	r.noteAllocation(a, "launch", label)

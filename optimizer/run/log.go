@@ -243,7 +243,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 // output agrees with it.
 func (r *run) suggestPrintedTotal() {
 	p := &r.Progress
-	if r.log.Source().Evidence != observe.Observed || p.Unit != "epoch" || p.Total > 0 || p.Repeats {
+	if r.log.Source().Evidence != observe.Observed || p.Unit != "epoch" || p.Total > 0 || p.Repeats || r.nested {
 		return
 	}
 	if epoch, total := r.log.PrintedEpochs(); total >= p.Done && epoch >= 1 && math.Abs(epoch-p.Done) <= 1 {

@@ -123,14 +123,16 @@ func TestObservedTraining(t *testing.T) {
 }
 
 // TestPrintedTotalOfObservedEpochs: a loop over a DataLoader that prints "Epoch i/n" is counted by the observer, and its
-// total is the printed one, unless the output counts something else or the script makes several trainings.
+// total is the printed one, unless the output counts something else, the epochs are those of one update or the script makes
+// several trainings.
 func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 	t.Parallel()
 	const folds = "for fold in range(2):\n    for epoch in range(8): train()\n"
+	const updates = "for update in range(2):\n    for epoch in range(8): train()\n"
 	for _, c := range []struct {
 		printed, source string
 		want            float64
-	}{{"Epoch %d/8 loss 0.5\n", "", 8}, {"Epoch 7%d/90 of another count\n", "", 0}, {"Epoch %d/8 loss 0.5\n", folds, 0}} {
+	}{{"Epoch %d/8 loss 0.5\n", "", 8}, {"Epoch 7%d/90 of another count\n", "", 0}, {"Epoch %d/8 loss 0.5\n", folds, 0}, {"Epoch %d/8 loss 0.5\n", updates, 0}} {
 		s := observedStage(t, func(a *actor) launch.Exit {
 			a.begins(nil)
 			for a.epoch < 8 {

@@ -193,7 +193,7 @@ func (a Agent) completeOrphan(dir string, stop *pendingStop, asked string, exit 
 	defer unlock()
 	defer r.closeInstruments()
 	r.Handle = latestJob(r.Launcher, dir, &r.facts)
-	if last, _, ok := r.Progress.jobEnd(exit); ok {
+	if last, ok := r.Progress.jobEnd(exit); ok {
 		r.elapsedBefore = max(r.elapsedBefore, last)
 	}
 	r.Pending, r.Asked, end.exit = stop, asked, &exit
@@ -217,12 +217,11 @@ func (r *run) markEnded(exit launch.Exit, end *ending) error {
 	if err != nil {
 		return fmt.Errorf("money spent so far: %w", err)
 	}
-	last, charged, ok := r.Progress.jobEnd(exit)
+	last, ok := r.Progress.jobEnd(exit)
 	if !ok || exit.Reason == launch.Lost { // it lived at least until the last saved state
 		last = max(last, r.Elapsed)
-		charged = last
 	}
-	meter.Settle(charged)
+	meter.Settle(last)
 	r.Progress.End(last)
 	r.Elapsed, r.MeterState, r.Ended = last, meter.State(), true
 	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(last.Seconds()), journal.Number(float64(meter.Total(last))+r.besideUSD(r.Clock.Now()))

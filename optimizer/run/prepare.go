@@ -23,7 +23,8 @@ type script struct {
 	command    *inspect.Command
 	mapping    inspect.Mapping
 	resumption inspect.Resumption
-	ranks      int // training processes that the command starts on this machine
+	ranks      int  // training processes that the command starts on this machine
+	nested     bool // the printed epochs are those of one update
 }
 
 // inspect inspects the script at a path, as far as it can be read, and the command line.
@@ -47,7 +48,7 @@ func (s *script) readCommand(f *facts) {
 // of a finished run of the same command, declared by the script.
 func (s *script) suggestLengths(f *facts, finished func()) {
 	lengths := s.command.Lengths()
-	f.Progress.Repeats = s.command.Repeats()
+	f.Progress.Repeats, s.nested = s.command.Repeats(), s.command.Nested()
 	suggest := func(stated bool) {
 		for _, l := range lengths {
 			if (l.Confidence == inspect.Stated) == stated && !s.command.OfEnvironment(l) {

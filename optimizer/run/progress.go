@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -248,7 +247,7 @@ func (p *Progress) Suggest(unit string, h hint) {
 // running one.
 func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string, launch bool) *Segment {
 	p.End(at)
-	s := &Segment{Allocation: a, Label: label, LaunchedAt: at, Launch: launch, LiveCut: !launch && a.CPUs < p.launchedCPUs(), StartDone: p.Done}
+	s := &Segment{Allocation: a, Label: label, LaunchedAt: at, Launch: launch, LiveCut: !launch && a.CPUs < p.launched().Allocation.CPUs, StartDone: p.Done}
 	p.Segments = append(p.Segments, s)
 	p.haveMark = false
 	if launch {
@@ -258,14 +257,14 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 	return s
 }
 
-// launchedCPUs returns the number of CPUs at the last launch, 0 before the first.
-func (p *Progress) launchedCPUs() int {
+// launched returns the segment of the last launch; an empty one before the first.
+func (p *Progress) launched() *Segment {
 	for _, s := range slices.Backward(p.Segments) {
 		if s.Launch {
-			return s.Allocation.CPUs
+			return s
 		}
 	}
-	return 0
+	return &Segment{}
 }
 
 // End closes the open segment, if any. A segment too short to be timed receives the median of its stated times as its
@@ -282,26 +281,17 @@ func (p *Progress) End(at time.Duration) {
 	}
 }
 
-// jobEnd returns the elapsed time at which the current job ended, given its run time, and the time until which it is
-// charged: starting its supervisor takes time but costs nothing, unless an engine held a place for it meanwhile. ok is
-// false if no job was launched or ran is unknown.
-func (p *Progress) jobEnd(e launch.Exit) (end, charged time.Duration, ok bool) {
-	for i := len(p.Segments) - 1; i >= 0 && e.Ran > 0; i-- {
-		if s := p.Segments[i]; s.Launch {
-			return max(s.LaunchedAt, s.StartedAt) + e.Ran, s.LaunchedAt + cmp.Or(e.Held, e.Ran), true
-		}
-	}
-	return 0, 0, false
+// jobEnd returns the elapsed time at which the current job ended, given its run time; false if no job was launched or ran
+// is unknown.
+func (p *Progress) jobEnd(e launch.Exit) (time.Duration, bool) {
+	s := p.launched()
+	return s.began() + e.Ran, s.Launch && e.Ran > 0
 }
 
 // paidUntil returns the time until which the current job is charged by the engine that held its place; false without one.
 func (p *Progress) paidUntil(e launch.Exit) (time.Duration, bool) {
-	for _, s := range slices.Backward(p.Segments) {
-		if s.Launch {
-			return s.LaunchedAt + e.Held, e.Held > 0
-		}
-	}
-	return 0, false
+	s := p.launched()
+	return s.LaunchedAt + e.Held, s.Launch && e.Held > 0
 }
 
 // Current returns the latest segment; nil before the first.
@@ -312,20 +302,16 @@ func (p *Progress) Current() *Segment {
 	return p.Segments[len(p.Segments)-1]
 }
 
+// began returns the elapsed time from which the segment is charged: starting the supervisor of a job costs nothing.
+func (s *Segment) began() time.Duration { return max(s.LaunchedAt, s.StartedAt) }
+
 // launches returns the number of launches of the run so far.
 func (p *Progress) launches() int {
 	return stat.Count(p.Segments, func(s *Segment) bool { return s.Launch })
 }
 
 // launchedAt returns the elapsed time at which the current process was started.
-func (p *Progress) launchedAt() time.Duration {
-	for _, s := range slices.Backward(p.Segments) {
-		if s.Launch {
-			return s.LaunchedAt
-		}
-	}
-	return 0
-}
+func (p *Progress) launchedAt() time.Duration { return p.launched().LaunchedAt }
 
 // reached returns the position of the last new row since the last launch; 0 without one. A log that repeats its rows
 // exactly has no new ones.
@@ -385,8 +371,8 @@ func spentAbove(position float64) func(*Segment) float64 {
 // spentSince returns the cost of an ended segment after a time.
 func spentSince(at time.Duration) func(*Segment) float64 {
 	return func(s *Segment) float64 {
-		if at := max(at, s.LaunchedAt); s.EndedAt-at > time.Millisecond { // the record rounds times
-			return s.Spent * float64(s.EndedAt-at) / float64(s.EndedAt-s.LaunchedAt)
+		if at := max(at, s.began()); s.EndedAt-at > time.Millisecond { // the record rounds times
+			return s.Spent * float64(s.EndedAt-at) / float64(s.EndedAt-s.began())
 		}
 		return 0
 	}

@@ -486,11 +486,11 @@ func TestProgressJobEnd(t *testing.T) {
 	var p Progress
 	begin(&p, 1).StartedAt = at(1.5)
 	p.Begin(at(4), resources.Allocation{CPUs: 1}, "run", false)
-	if end, charged, ok := p.jobEnd(launch.Exit{Ran: at(10)}); !ok || end != at(11.5) || charged != at(11) {
-		t.Errorf("a job that was launched at 1 s and ran 10 s from 1.5 s ended at %v and is charged up to %v, want 11.5 s and 11 s", end, charged)
+	if end, ok := p.jobEnd(launch.Exit{Ran: at(10)}); !ok || end != at(11.5) {
+		t.Errorf("a job that was launched at 1 s and ran 10 s from 1.5 s ended at %v, want 11.5 s", end)
 	}
-	if _, charged, _ := p.jobEnd(launch.Exit{Ran: at(10), Held: at(12)}); charged != at(13) {
-		t.Errorf("a place held for 12 s from 1 s is charged up to %v, want 13 s", charged)
+	if paid, ok := p.paidUntil(launch.Exit{Ran: at(10), Held: at(12)}); !ok || paid != at(13) {
+		t.Errorf("a place held for 12 s from 1 s is charged up to %v, want 13 s", paid)
 	}
 }
 

@@ -338,7 +338,7 @@ func (p *Progress) overhead(now time.Duration) (seconds, usd float64) {
 			return took, took
 		}
 		seconds += took
-		if began := max(s.LaunchedAt, s.StartedAt); end > began { // starting the supervisor is not charged
+		if began := s.began(); end > began {
 			usd += max(0, took-(began-s.LaunchedAt).Seconds()) * s.Spent / (end - began).Seconds()
 		}
 	}

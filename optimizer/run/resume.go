@@ -155,6 +155,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
 	}
 	r.countWaiting()
+	r.rewindTables()
 	r.openInstruments()
 	if r.observer != nil && r.BootID == bootID() {
 		r.observer.since = r.Monotonic
@@ -200,7 +201,7 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if end, _, ok := r.Progress.jobEnd(exit); ok { // it continued to run without an agent
+		if end, ok := r.Progress.jobEnd(exit); ok { // it continued to run without an agent
 			r.elapsedBefore = max(r.elapsedBefore, end)
 		}
 		return r.afterOutage(ctx, exit)
@@ -326,7 +327,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		r.rec.Plan.Prediction = nil
 	}
 	if fresh {
-		r.meter.Settle(r.Elapsed)
+		r.meter.Settle(r.Progress.launchedAt())
 		r.Ended = true // nothing ran during the outage
 		r.countWaiting()
 		r.Progress.Segments = nil

@@ -419,6 +419,8 @@ func (a *actor) Handle() launch.Handle {
 	return launch.Handle{RunDir: a.command.RunDir, PID: 1 << 30, Start: uint64(a.n)}
 }
 
+func (a *actor) Began() time.Duration { return a.from }
+
 func (a *actor) PIDs() ([]int, error) { return nil, nil }
 
 func (a *actor) Enforced() []string { return []string{"nothing is enforced on a stage"} }

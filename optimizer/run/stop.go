@@ -251,22 +251,17 @@ var finishedBy = map[launch.ExitReason]bool{launch.Exited: true, launch.Stopped:
 // between jobs. A job without a record ended no earlier than the state that this agent resumed.
 func (r *run) settleJob(exit launch.Exit) {
 	r.exitAt = r.elapsed()
-	charged := r.exitAt
-	if end, paid, ok := r.Progress.jobEnd(exit); ok {
-		r.exitAt, charged = min(r.exitAt, end), min(charged, paid)
-		if exit.Held > 0 {
-			charged = paid // by the engine's account
-		}
-	}
-	if r.queued != nil { // nothing ran, but the place may have been held
-		charged = r.chargeHeld(cmp.Or(exit.Share, exit.Held))
+	if end, ok := r.Progress.jobEnd(exit); ok {
+		r.exitAt = min(r.exitAt, end)
 	}
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
-		charged = r.exitAt
-		if paid, ok := r.Progress.paidUntil(exit); ok && r.queued == nil {
-			charged = paid
-		}
+	}
+	charged := r.exitAt
+	if paid, ok := r.Progress.paidUntil(exit); r.queued != nil { // nothing ran, but the place may have been held
+		charged = r.chargeHeld(cmp.Or(exit.Share, exit.Held))
+	} else if ok { // by the engine's account
+		charged = paid
 	}
 	r.meter.Settle(charged)
 	r.settleShare(exit.Share)

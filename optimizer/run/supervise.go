@@ -41,7 +41,7 @@ func (r *run) supervise(ctx context.Context) {
 	defer func() { stopWatch() }()
 	defer r.restoreFootprint()
 	for r.ended == nil {
-		if wanted := r.log.Source().Evidence != observe.Observed; wanted != watching { // its reports have times of their own
+		if wanted := r.ticks == nil && r.log.Source().Evidence != observe.Observed; wanted != watching { // its reports have times of their own
 			stopWatch()
 			if watch, watching = nil, wanted; wanted {
 				watch, stopWatch = r.log.watch(ctx, r.dir.Dir())

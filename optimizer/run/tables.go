@@ -2,6 +2,7 @@ package run
 
 import (
 	"math"
+	"os"
 	"time"
 
 	"trainopt/monitor"
@@ -12,6 +13,26 @@ import (
 	"trainopt/resources"
 	"trainopt/sla"
 )
+
+// tableSizes returns the sizes of the tables of training rows, by name.
+func (r *run) tableSizes() map[string]int64 {
+	sizes := map[string]int64{}
+	for _, name := range []string{"log.csv", "performance_metrics.csv"} {
+		if info, err := os.Stat(r.dir.Path(name)); err == nil {
+			sizes[name] = info.Size()
+		}
+	}
+	return sizes
+}
+
+// rewindTables removes the training rows that an earlier agent has written since it saved its state: they are read again.
+func (r *run) rewindTables() {
+	for name, size := range r.tableSizes() {
+		if saved, ok := r.Tables[name]; ok && saved < size {
+			_ = os.Truncate(r.dir.Path(name), saved) // on an error, rows are repeated
+		}
+	}
+}
 
 // append appends a row to a table; a disk error is reported once for all files, and the run continues.
 func (r *run) append(t *monitor.Table, v monitor.Values) {

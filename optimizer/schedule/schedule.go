@@ -128,6 +128,8 @@ type Changes struct {
 	Ended   []int        // numbers of the jobs that ended since the last call
 	// Remaining returns the remaining steps of an active job by its number.
 	Remaining func(number int) float64
+	// Preemption is the loss of a job that is moved.
+	Preemption Preemption
 }
 
 // Arrival is a job that arrived, with its number from 0 in order of arrival.

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "optimize")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/optimize")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../../cmd/optimize")
 	build.Stderr = os.Stderr
 	code := 1
 	if build.Run() == nil {

@@ -29,7 +29,7 @@ func TestImprovedResults(t *testing.T) {
 		"shortest first":       {"srtf", false, false, 0, 11.949},
 		"pairs":                {"best_match_packed", true, false, 0, 15.998},
 		"pairs, shortest":      {"srtf_packed", true, false, 0, 16.047},
-		"pairs, restarts cost": {"srtf_packed", true, false, 60, 16.077},
+		"pairs, restarts cost": {"srtf_packed", true, false, 60, 16.030},
 		"whole rounds":         {"srtf", false, true, 0, 12.000},
 		"restarts cost 60 s":   {"srtf", false, false, 60, 11.954},
 		"shortest, multi":      {"srtf", true, false, 0, 16.027},

@@ -17,7 +17,7 @@ var _ schedule.Updater = (*updatingDriver)(nil)
 
 func newUpdatingDriver(m *roundDriver, p schedule.Incremental) *updatingDriver {
 	u := &updatingDriver{roundDriver: m, policy: p}
-	u.changes.Devices = m.Devices
+	u.changes.Devices, u.changes.Preemption = m.Devices, m.Preemption
 	u.changes.Remaining = func(number int) float64 {
 		j := m.jobs[number]
 		m.settle(j)

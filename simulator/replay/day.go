@@ -219,11 +219,24 @@ func known(v float64) float64 {
 	return v
 }
 
-// contradicts reports whether an event states more time than the present life has lasted by then, or an exit out of it.
+// contradicts reports whether an event states more time than the present life has lasted by then, an exit out of it, or a rate
+// that its steps contradict.
 func (j *Job) contradicts(e *cluster.Event, until float64) bool {
 	n := len(j.Lives) - 1
-	return n >= 0 && (seconds(e.Seconds) > until-j.Lives[n].Start+1 || e.Exited > 0 && !(e.Exited > j.Lives[n].Start-1 && e.Exited < until+1))
+	if n < 0 {
+		return false
+	}
+	l := j.Lives[n]
+	if done := max(e.Done, j.Done) - l.Before; e.Kind == cluster.EventRate && done > 0 { // else it repeats steps
+		steps := e.Seen * max(until-l.Start, 1)
+		return steps > unrelated*done || done > unrelated*steps
+	}
+	return seconds(e.Seconds) > until-l.Start+1 || e.Exited > 0 && !(e.Exited > l.Start-1 && e.Exited < until+1)
 }
+
+// unrelated is the ratio between the steps of a life so far and those at a rate in the same time above which the rate is not that
+// of the job: start-ups of hours cause less.
+const unrelated = 1e5
 
 // take applies an event of the job.
 func (j *Job) take(e *cluster.Event) {

@@ -92,7 +92,8 @@ func (a *Audit) left(n int) (out []string) {
 	return out
 }
 
-// TestContradictions: events that state more time than has passed are counted, and change no rate.
+// TestContradictions: events that state more time than has passed, or a rate that the steps of the job contradict, are counted,
+// and change no rate.
 func TestContradictions(t *testing.T) {
 	long, end := 1e12, cluster.Event{Kind: cluster.EventEnd, Time: at(102), Job: 1, State: cluster.Done, Done: 200, Total: 200}
 	left := cluster.Event{Kind: cluster.EventLeft, Time: at(102), Job: 1, Stretch: 1, Device: "k80", GPUs: 1, Done: 200, Reason: "exited"}
@@ -101,6 +102,9 @@ func TestContradictions(t *testing.T) {
 		"save":        {Kind: cluster.EventLeft, Time: at(11), Job: 1, Seconds: &long},
 		"early exit":  {Kind: cluster.EventLeft, Time: at(11), Job: 1, Exited: at(-1000)},
 		"future exit": {Kind: cluster.EventAdopt, Time: at(11), Job: 1, Exited: at(1000)},
+		"rate":        {Kind: cluster.EventRate, Time: at(11), Job: 1, Device: "k80", GPUs: 1, Seen: long, Done: 18},
+		"slow rate":   {Kind: cluster.EventRate, Time: at(11), Job: 1, Device: "k80", GPUs: 1, Seen: 1 / long, Done: 18},
+		"rate alone":  {Kind: cluster.EventRate, Time: at(11), Job: 1, Device: "k80", GPUs: 1, Seen: long},
 	} {
 		day, err := NewDay(append(single(), e, left, end))
 		if err != nil {

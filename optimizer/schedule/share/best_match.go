@@ -17,6 +17,10 @@ import (
 // discipline", 1968). That order alone, with 1/(time left) as the value of a job, would assign good types to short
 // jobs that gain little from them, and starves long jobs near saturation.
 //
+// Restarts are charged: on other devices than it holds a job has its mean rate including the restart, and the remaining
+// time of a running job counts less the loss of a preemption, so that a shorter one takes its devices only if that
+// gains more time than it costs.
+//
 // O(jobs) for each exchange of the assignment.
 type bestMatch struct {
 	shortest bool
@@ -58,14 +62,19 @@ func (p bestMatch) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 func (p bestMatch) assign(s *schedule.Snapshot) {
 	a := p.assigner
 	a.reset(s)
+	with := withRestarts(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		best := bestRate(s, j)
 		short := 0.0
 		if p.shortest && best > 0 {
-			short = shortness(best, j.Remaining)
+			remaining := j.Remaining
+			if j.Held > 0 {
+				remaining = afterLoss(s.Preemption, remaining, j.Rate[j.Device])
+			}
+			short = shortness(best, remaining)
 		}
-		for d, r := range j.Rate {
+		for d, r := range with.Jobs[i].Rate {
 			if r > 0 && s.Devices[d].Count >= j.GPUs {
 				a.value[i*a.types+d] = float64(j.GPUs) * (r/best + short)
 			}
@@ -77,6 +86,11 @@ func (p bestMatch) assign(s *schedule.Snapshot) {
 // shortness returns the value of a remaining number of steps relative to the best rate.
 func shortness(best, remaining float64) float64 {
 	return shortnessWeight * math.Log(max(1, longestRest*best/remaining))
+}
+
+// afterLoss returns the remaining steps of a running job less those lost by a preemption, but those of a second remain.
+func afterLoss(p schedule.Preemption, remaining, rate float64) float64 {
+	return max(remaining-p.Seconds*rate-p.Steps, min(remaining, rate))
 }
 
 // Update implements schedule.Incremental for jobs of one size.

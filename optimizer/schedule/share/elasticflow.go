@@ -85,6 +85,11 @@ func elastic(s *schedule.Snapshot) [][]size {
 // decide admits jobs, plans the minimum shares of admitted jobs with deadlines, and distributes the remaining
 // devices.
 func (p *elasticFlow) decide(s *schedule.Snapshot, sizes [][]size) schedule.Allocation {
+	for i := range sizes {
+		for k := range sizes[i] {
+			sizes[i][k].Rate = restRate(s, &s.Jobs[i], sizes[i][k])
+		}
+	}
 	var timed []int
 	for i := range s.Jobs {
 		if s.Jobs[i].Deadline > s.Now && p.admitted[s.Jobs[i].ID] {

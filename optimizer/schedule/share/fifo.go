@@ -177,6 +177,6 @@ func (fifoPerf) Traits() schedule.Traits {
 
 // Decide assigns one device type at full share to every job that fits.
 func (fifoPerf) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
-	placed, _ := placeInOrder(s)
+	placed, _ := placeInOrder(withRestarts(s))
 	return fullShares(s, placed), nil
 }

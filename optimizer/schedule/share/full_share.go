@@ -1,6 +1,10 @@
 package share
 
-import "trainopt/optimizer/schedule"
+import (
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
 
 // fullShare is a job, or a pair, with a full share of one device type.
 type fullShare struct {
@@ -47,6 +51,43 @@ func equalShares(s *schedule.Snapshot, who []fullShare) schedule.Allocation {
 			x[d] /= max(sum, 1)
 		}
 	})
+}
+
+// withRestarts returns the snapshot with the rates of restRate.
+func withRestarts(s *schedule.Snapshot) *schedule.Snapshot {
+	if s.Preemption == (schedule.Preemption{}) {
+		return s
+	}
+	out := *s
+	out.Jobs = slices.Clone(s.Jobs)
+	for i := range out.Jobs {
+		j := &out.Jobs[i]
+		if j.Held == 0 {
+			continue
+		}
+		j.Rate = slices.Clone(j.Rate)
+		for d, r := range j.Rate {
+			j.Rate[d] = restRate(s, j, size{d, j.GPUs, r})
+		}
+	}
+	return &out
+}
+
+// restRate returns the mean rate of a job over its remaining steps on devices of one type: on others than it holds, it
+// restarts first.
+func restRate(s *schedule.Snapshot, j *schedule.JobState, z size) float64 {
+	if j.Held == 0 || z.Device == j.Device && z.GPUs == j.Held {
+		return z.Rate
+	}
+	return afterRestart(s.Preemption, j.Remaining, z.Rate)
+}
+
+// afterRestart returns the mean rate over the remaining steps of a job that restarts first.
+func afterRestart(p schedule.Preemption, remaining, rate float64) float64 {
+	if rate == 0 || remaining <= 0 || p == (schedule.Preemption{}) {
+		return rate
+	}
+	return remaining / (p.Seconds + (p.Steps+remaining)/rate)
 }
 
 // placeInOrder places jobs in order of arrival until one does not fit. next is the first job that was not considered,

@@ -253,6 +253,9 @@ func (m *matching) shortness(k *matchedKind, j *matchedJob) float64 {
 	if j.at < m.types {
 		remaining = max(1, j.length-m.now) * k.rate[j.at]
 	}
+	if j.before < m.types {
+		remaining = afterLoss(m.changes.Preemption, remaining, k.rate[j.before])
+	}
 	return shortness(k.best, remaining)
 }
 
@@ -369,16 +372,16 @@ func (m *matching) moverOf(kind, from, to int) mover {
 	if k.count[from] == 0 || to < m.types && k.relative[to] == 0 {
 		return mover{job: -1}
 	}
-	here, there := 0.0, 0.0
+	here, there, first := 0.0, 0.0, m.first(k, from, to)
 	if from < m.types {
-		here = k.relative[from]
+		here = m.relative(k, first, from)
 	}
 	if to < m.types {
-		there = k.relative[to]
+		there = m.relative(k, first, to)
 	}
 	larger := max(here, there)
 	if from == m.types || to == m.types { // otherwise the remaining time counts on both sides
-		s := m.shortness(k, m.first(k, from, to))
+		s := m.shortness(k, first)
 		larger += s
 		if from == m.types {
 			there += s
@@ -387,6 +390,16 @@ func (m *matching) moverOf(kind, from, to int) mover {
 		}
 	}
 	return mover{kind, there - here - leastExchange*larger}
+}
+
+// relative returns the rate of a job on a type, relative to that on its best type. Where it would have to restart, it is the
+// mean rate over its remaining steps.
+func (m *matching) relative(k *matchedKind, j *matchedJob, d int) float64 {
+	p := m.changes.Preemption
+	if p == (schedule.Preemption{}) || j.before == m.types || j.before == d {
+		return k.relative[d]
+	}
+	return afterRestart(p, m.changes.Remaining(j.number), k.rate[d]) / k.best
 }
 
 // exchange performs the exchange of chain and updates the best movers.
@@ -435,7 +448,7 @@ const nearGain = 0.99
 // varies reports whether the gain of a kind's move between two types depends on which of its jobs is the first: the
 // remaining time of the job counts.
 func (m *matching) varies(from, to int) bool {
-	return m.shortest && (from == m.types || to == m.types)
+	return m.shortest && (from == m.types || to == m.types) || m.changes.Preemption != schedule.Preemption{}
 }
 
 // jobHeap is a heap of jobs by key. Jobs that have left are removed when they come first, or once they are the majority.

@@ -102,6 +102,58 @@ func (w *matched) optimum() (value, best float64) {
 	return value, optimum(s, p.assigner)
 }
 
+// Moves are made where they gain more than the restart costs, whether a decision is made from a snapshot or by updates.
+func TestMovesAreCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		devices            []int
+		rate               []float64
+		running, waiting   float64 // remaining steps of the job that runs on the first type and of one that arrives; 0: none
+		wantRuns, wantWait int     // types after the decision; −1: it waits
+	}{
+		"faster but too late": {devices: []int{1, 1}, rate: []float64{1, 2}, running: 50, wantRuns: 0},
+		"faster":              {devices: []int{1, 1}, rate: []float64{1, 2}, running: 100, wantRuns: 1},
+		"hardly shorter":      {devices: []int{1}, rate: []float64{1}, running: 100, waiting: 80, wantRuns: 0, wantWait: -1},
+		"shorter":             {devices: []int{1}, rate: []float64{1}, running: 100, waiting: 60, wantRuns: -1, wantWait: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newMatched(bestMatch{shortest: true, kept: &kept{}}, c.devices...)
+			w.changes.Preemption.Seconds = 30
+			w.arrive(c.running, c.rate...)
+			if len(c.devices) > 1 { // the fast type is taken until the second decision
+				w.arrive(1, 0, 2)
+			}
+			w.decide(t)
+			if w.jobs[0].Device != 0 {
+				t.Fatalf("the job is on type %d, want 0", w.jobs[0].Device)
+			}
+			s := schedule.Snapshot{Devices: w.devices, Preemption: w.changes.Preemption}
+			s.Jobs = append(s.Jobs, schedule.JobState{Job: w.jobs[0].Job, Rate: c.rate, Remaining: c.running, Held: 1})
+			if len(c.devices) > 1 {
+				w.end(1)
+			}
+			if c.waiting > 0 {
+				w.arrive(c.waiting, c.rate...)
+				s.Jobs = append(s.Jobs, schedule.JobState{Job: w.jobs[1].Job, Rate: c.rate, Remaining: c.waiting})
+			}
+			w.decide(t)
+			a, err := bestMatch{shortest: true, assigner: &assigner{}}.Decide(&s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := []int{-1, -1}
+			for _, e := range a.Entries {
+				at[e.A] = slices.Index(e.X, 1)
+			}
+			if w.jobs[0].Device != c.wantRuns || at[0] != c.wantRuns {
+				t.Errorf("the running job is on type %d by updates, %d by the snapshot, want %d", w.jobs[0].Device, at[0], c.wantRuns)
+			}
+			if c.waiting > 0 && (w.jobs[1].Device != c.wantWait || at[1] != c.wantWait) {
+				t.Errorf("the waiting job is on type %d by updates, %d by the snapshot, want %d", w.jobs[1].Device, at[1], c.wantWait)
+			}
+		})
+	}
+}
+
 // Updates keep an assignment near the optimum, and the loss that they claim covers the true one.
 func TestUpdatesStayNearTheOptimum(t *testing.T) {
 	for name, shortest := range map[string]bool{"best match": false, "shortest first": true} {

@@ -63,7 +63,7 @@ func (p *themis) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 		left -= j.GPUs
 		placed, leases[j.ID] = append(placed, fullShare{i, -1, device}), h
 	}
-	for _, w := range placeInto(s, p.order(s, bidders), free, left) {
+	for _, w := range placeInto(withRestarts(s), p.order(s, bidders), free, left) {
 		placed, leases[s.Jobs[w.a].ID] = append(placed, w), themisHeld{s.Devices[w.device].Name, s.Now + themisLease}
 	}
 	keepAbsent(s, leases, p.leases)

@@ -56,7 +56,7 @@ func (p *tiresias) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 			}
 		}
 	}
-	placed := placeByOrder(s, order)
+	placed := placeByOrder(withRestarts(s), order)
 	for _, w := range placed {
 		runs[s.Jobs[w.a].ID] = true
 	}

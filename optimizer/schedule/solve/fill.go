@@ -443,6 +443,6 @@ func (f *filling) least(i int) float64 { return max(f.level[i], leastLevel*f.lim
 const (
 	certainly  = 1e-8 // largest possible relative gain of a full job
 	farAbove   = 1e3  // ratio of price to slack above which the price is taken to be positive
-	leastWay   = 1e-9 // part of a job's limit: smallest change that counts as a rise
+	leastWay   = 1e-8 // part of a job's limit: smallest change that counts as a rise
 	leastLevel = 1e-3 // part of a job's limit: smallest scale of rounding tolerances
 )

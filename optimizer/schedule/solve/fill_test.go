@@ -130,6 +130,16 @@ func TestWaterFillAgainstReference(t *testing.T) {
 	})
 }
 
+// What rounding of a fast job leaves to a slow one is no level: on the second type, the first job, which is 165 times as fast on
+// another one, leaves one device for the second job and nothing for the third.
+func TestWaterFillAfterAFastJob(t *testing.T) {
+	s := Sharing{Devices: []float64{1, 3, 1}, Rate: [][]float64{{0.125, 0.121, 20}, {0, 1, 0}, {0, 1, 0}}, Scale: []float64{4, 1, 1}}
+	sol, err := WaterFillEntities(s, nil, []Entity{{Weight: 1, FIFO: true, Jobs: []int{0, 1, 2}}})
+	if done := doneBy(s, sol); err != nil || !near(done[1], 1, 1e-6) || done[2] > 1e-7 {
+		t.Errorf("throughputs %v, %v", done, err)
+	}
+}
+
 // seldomWithPairs accepts ErrUnfinished for sharings with pairs, whose levels may leave no slack for rounding, and
 // fails on other errors.
 func seldomWithPairs(t *rapid.T, s Sharing, err error) {

@@ -20,16 +20,27 @@ func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interi
 	}
 	for {
 		p, it := l.generate(enough)
-		job := l.selfPairedJob(p.x)
-		if job < 0 {
+		if !l.separate(p) {
 			return p, it
 		}
-		old := *l
-		*l = *l.again(l.pairing.without(job))
-		l.rising, l.logs, l.wanted = old.rising, old.logs, old.wanted
-		l.activate(old.active)
 		set()
 	}
+}
+
+// separate reports whether a job would have to be co-located with itself, and makes it a class of its own.
+func (l *layout) separate(p *point) bool {
+	if l.pairing == nil {
+		return false
+	}
+	job := l.selfPairedJob(p.x)
+	if job < 0 {
+		return false
+	}
+	old := *l
+	*l = *l.again(l.pairing.without(job))
+	l.rising, l.logs, l.wanted = old.rising, old.logs, old.wanted
+	l.activate(old.active)
+	return true
 }
 
 // optimise solves a program. If the gap remains above the promised one, it is solved again with shorter steps, and

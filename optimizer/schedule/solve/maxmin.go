@@ -70,11 +70,15 @@ func (m *maxMinProgram) best(central bool) *point {
 			}
 		}
 	}
-	p, it := m.optimise(m.set, nil)
-	if central {
-		it.recentre(p)
+	for {
+		p, it := m.optimise(m.set, nil)
+		if central {
+			it.recentre(p)
+		}
+		if !m.separate(p) {
+			return p
+		}
 	}
-	return p
 }
 
 // judge returns ErrUnfinished when the gap exceeds the promised one, else nil. The promised gap is larger with pairs,

@@ -50,6 +50,19 @@ func TestMaxMinAgainstReference(t *testing.T) {
 	})
 }
 
+// At the centre, a job must not be co-located with itself either: three equal jobs, of which one has no weight, on three
+// devices that two of them share without loss.
+func TestCentralSeparatesJobs(t *testing.T) {
+	s := Sharing{Devices: []float64{3}, Rate: [][]float64{{1}, {1}, {1}}, Scale: []float64{1, 1, 1}}
+	for _, ab := range [][2]int{{0, 1}, {0, 2}, {1, 2}} {
+		s.Pairs = append(s.Pairs, Pair{A: ab[0], B: ab[1], RateA: []float64{2}, RateB: []float64{2}})
+	}
+	sol, err := Central(s, []float64{0, 1, 2}, nil)
+	if err != nil || !near(sol.Value, 2, toleranceOf(s)) {
+		t.Errorf("value %g, %v, want 2", sol.Value, err)
+	}
+}
+
 func TestMaxSumAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)

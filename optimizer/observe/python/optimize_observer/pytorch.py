@@ -446,12 +446,18 @@ def bool_of(text):
 
 
 def install_save(torch):
+    def saved(args, kwargs):
+        return args[0] if args else kwargs.get("obj")
+
     def path_of(result, args, kwargs):
+        state = saved(args, kwargs)
+        if isinstance(state, (list, tuple)) and all(isinstance(v, (int, float)) for v in state):
+            return None  # results, such as the accuracy of each epoch
         f = args[1] if len(args) > 1 else kwargs.get("f")
         return f if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__") else getattr(f, "name", None)
 
     def weights(args, kwargs):
-        state = args[0] if args else kwargs.get("obj")
+        state = saved(args, kwargs)
         return isinstance(state, dict) and len(state) > 0 and all(isinstance(v, getattr(torch, "Tensor", ())) for v in state.values())
 
     wrap(torch, "save", timed_save("torch.save", path_of, "torch.save", weights))
