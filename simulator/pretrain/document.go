@@ -12,10 +12,10 @@ import (
 )
 
 // line returns a line over the steps.
-func (r *Result) line(name string, value func(p *point) float64) page.Series {
+func (r *Result) line(name string, value func(p *point) number) page.Series {
 	s := page.Series{Name: name, One: figure}
 	for i := range r.Curve {
-		s.Points = append(s.Points, page.Point{X: float64(r.Curve[i].Steps), Y: value(&r.Curve[i])})
+		s.Points = append(s.Points, page.Point{X: float64(r.Curve[i].Steps), Y: float64(value(&r.Curve[i]))})
 	}
 	return s
 }
@@ -24,30 +24,30 @@ func (r *Result) line(name string, value func(p *point) float64) page.Series {
 func (r *Result) charts() []page.Chart {
 	steps := page.Axis{Name: "steps"}
 	volume := page.Chart{Title: "Hypervolume", Note: "of the measured front, above (" + strings.Join(figures(r.Reference), ", ") + ")", X: steps,
-		Series: []page.Series{r.line("hypervolume", func(p *point) float64 { return p.Hypervolume })}}
+		Series: []page.Series{r.line("hypervolume", func(p *point) number { return p.Hypervolume })}}
 	utility := page.Chart{Title: "Expected utility", Note: "mean over preferences, of the measured agent", X: steps,
-		Series: []page.Series{r.line("agent", func(p *point) float64 { return p.ExpectedUtility })}}
+		Series: []page.Series{r.line("agent", func(p *point) number { return p.ExpectedUtility })}}
 	returns := page.Chart{Title: "Return of the training's episodes", Note: "while exploring, under preferences drawn at random", X: steps}
 	if r.Jobs != nil {
 		returns.Note = "while exploring; 0 is what the performance model predicted"
 		utility.Note = "mean over preferences and jobs that were not trained on"
-		utility.Series = append(utility.Series, r.line("performance model alone", func(p *point) float64 { return p.Model }),
-			r.line("own configuration", func(p *point) float64 { return p.Own }))
+		utility.Series = append(utility.Series, r.line("performance model alone", func(p *point) number { return p.Model }),
+			r.line("own configuration", func(p *point) number { return p.Own }))
 		utility.Series[1].Dashed, utility.Series[2].Dashed = true, true
 	}
 	for i, o := range r.Objectives {
-		returns.Series = append(returns.Series, r.line(o, func(p *point) float64 {
+		returns.Series = append(returns.Series, r.line(o, func(p *point) number {
 			if i >= len(p.Returns) {
-				return math.NaN()
+				return number(math.NaN())
 			}
 			return p.Returns[i]
 		}))
 	}
 	list := []page.Chart{volume, utility,
-		{Title: "Points on the front", X: steps, Y: page.Axis{Whole: true}, Series: []page.Series{r.line("points", func(p *point) float64 { return float64(p.FrontSize) })}},
+		{Title: "Points on the front", X: steps, Y: page.Axis{Whole: true}, Series: []page.Series{r.line("points", func(p *point) number { return number(p.FrontSize) })}},
 		returns,
 	}
-	if loss := r.line("loss", func(p *point) float64 { return p.Loss }); slices.ContainsFunc(loss.Points, func(p page.Point) bool { return page.Known(p.Y) }) { // else it has no critics
+	if loss := r.line("loss", func(p *point) number { return p.Loss }); slices.ContainsFunc(loss.Points, func(p page.Point) bool { return page.Known(p.Y) }) { // else it has no critics
 		list = append(list, page.Chart{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: page.Axis{Log: true}, Series: []page.Series{loss}})
 	}
 	for i := range list {

@@ -142,7 +142,7 @@ type tableSteps struct {
 	worth  batchCurve   // efficiency of a sample by total batch
 }
 
-// batchCurve is a quantity as a function of the batch, ascending; interpolated linearly in logarithms, NaN outside.
+// batchCurve is a quantity as a function of the batch, or of the number of GPUs, ascending; interpolated linearly in logarithms, NaN outside.
 type batchCurve struct{ batch, value []float64 }
 
 // newTableSteps indexes the rows whose placement fills nodes of perNode GPUs, up to most GPUs. Efficiencies are

@@ -137,10 +137,14 @@ func (c CountModel) check() error {
 // kind returns the kind of the model. It is Irregular if any doubling of the GPUs changes the rate by an implausible
 // factor.
 func (c CountModel) kind() Kind {
+	rate := batchCurve{value: c.PerSecond}
+	for _, n := range c.GPUs {
+		rate.batch = append(rate.batch, float64(n))
+	}
 	k := Kind{
 		Name: c.Name, Family: c.Family, Source: c.Source + " @ " + c.Commit, Licence: c.Licence,
 		GPU: c.GPU, MaxGPUs: c.GPUs[len(c.GPUs)-1], DefaultBatch: c.Batch, HeldOut: heldOut[c.Family],
-		step: countedSteps{c.GPUs, c.PerSecond},
+		step: countedSteps{rate},
 	}
 	k.Restart, k.RestartKnown = restartOf(c.Family)
 	for i := 1; i < len(c.GPUs); i++ {

@@ -1,9 +1,6 @@
 package pretrain
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // StepCurve is the time in seconds of one step of data-parallel training (Qiao et al., Pollux, OSDI 2021, section
 // 3.2), with two additions that the measurements require: the exponent of the batch, and one level of the exchange for
@@ -68,21 +65,10 @@ func (n noiseScale) efficiency(total float64) float64 {
 
 // countedSteps is the stepTimer of rates measured at a few numbers of GPUs, interpolated linearly in logarithms; NaN
 // outside. The efficiency at other batches was not measured, so weak scaling counts every sample fully.
-type countedSteps struct {
-	gpus []int
-	rate []float64 // steps of one GPU per second, summed over the GPUs
-}
+type countedSteps struct{ rate batchCurve } // steps of one GPU per second, summed over the GPUs, by their number
 
 func (c countedSteps) seconds(gpus int, _ float64) float64 {
-	i, found := slices.BinarySearch(c.gpus, gpus)
-	switch {
-	case found:
-		return float64(gpus) / c.rate[i]
-	case i == 0 || i == len(c.gpus):
-		return math.NaN()
-	}
-	t := math.Log(float64(gpus)/float64(c.gpus[i-1])) / math.Log(float64(c.gpus[i])/float64(c.gpus[i-1]))
-	return float64(gpus) / math.Exp((1-t)*math.Log(c.rate[i-1])+t*math.Log(c.rate[i]))
+	return float64(gpus) / c.rate.at(float64(gpus))
 }
 
 func (countedSteps) efficiency(float64) float64 { return 1 }

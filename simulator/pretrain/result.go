@@ -104,7 +104,7 @@ func (r *Result) WriteJSON(w io.Writer, file string) error {
 		File            *string    `json:"file"`
 		Interrupted     bool       `json:"interrupted,omitempty"`
 	}{Schema: schema, Env: r.Meta.Env, Agent: r.Meta.Agent, Seed: r.Meta.Seed, Steps: r.Steps, Objectives: r.Objectives, Front: [][]number{},
-		Hypervolume: number(math.NaN()), Reference: numbers(r.Reference), ExpectedUtility: number(math.NaN()), Returns: numbers(r.Point.Returns),
+		Hypervolume: number(math.NaN()), Reference: numbers(r.Reference), ExpectedUtility: number(math.NaN()), Returns: append([]number{}, r.Point.Returns...),
 		KeptAt: r.Meta.Stats.Steps, WallS: number(r.WallSeconds), Interrupted: r.Steps < r.Of}
 	if r.Known {
 		out.Hypervolume, out.ExpectedUtility = number(r.Hypervolume), number(r.ExpectedUtility)

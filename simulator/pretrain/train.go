@@ -206,20 +206,20 @@ func (t *Training) measure(p morl.Progress) error {
 
 // point returns the point of the curve for a measurement.
 func (t *Training) point(m *measured, steps, episodes int) point {
-	x := point{Steps: steps, Episodes: episodes, WallS: t.wall(), Loss: t.agent.Stats().Loss, Returns: t.returns(), FrontSize: len(m.Front),
-		Hypervolume: m.Hypervolume, ExpectedUtility: m.ExpectedUtility, Own: math.NaN(), Model: math.NaN()}
+	x := point{Steps: steps, Episodes: episodes, WallS: number(t.wall()), Loss: number(t.agent.Stats().Loss), Returns: t.returns(), FrontSize: len(m.Front),
+		Hypervolume: number(m.Hypervolume), ExpectedUtility: number(m.ExpectedUtility), Own: number(math.NaN()), Model: number(math.NaN())}
 	if m.Jobs != nil {
-		x.Own, x.Model = m.Jobs.Own, m.Jobs.Model
+		x.Own, x.Model = number(m.Jobs.Own), number(m.Jobs.Model)
 	}
 	return x
 }
 
 // returns returns the mean return of the episodes since the last measurement and resets the sums; NaN without a
 // completed episode.
-func (t *Training) returns() []float64 {
-	out := make([]float64, len(t.window))
+func (t *Training) returns() []number {
+	out := make([]number, len(t.window))
 	for i, v := range t.window {
-		out[i] = v / float64(t.ended) // 0/0 is NaN
+		out[i] = number(v / float64(t.ended)) // 0/0 is NaN
 	}
 	clear(t.window)
 	t.ended = 0

@@ -62,7 +62,7 @@ func TestLearnsDeepSeaTreasure(t *testing.T) {
 	for _, x := range r.Curve {
 		if x.Kept {
 			kept++
-			if x.Hypervolume != r.Hypervolume {
+			if float64(x.Hypervolume) != r.Hypervolume {
 				t.Errorf("the curve says %v was kept, the result says %v", x.Hypervolume, r.Hypervolume)
 			}
 		}
@@ -411,8 +411,9 @@ func TestCurves(t *testing.T) {
 
 // TestPointsSurviveACheckpoint checks that unknown numbers remain unknown.
 func TestPointsSurviveACheckpoint(t *testing.T) {
-	p := point{Steps: 5, Episodes: 2, WallS: math.NaN(), Loss: 0.25, Returns: []float64{1.5, math.NaN()}, FrontSize: 3, Hypervolume: 854.85, ExpectedUtility: -1,
-		Own: math.NaN(), Model: -0.5, Kept: true}
+	nan := number(math.NaN())
+	p := point{Steps: 5, Episodes: 2, WallS: nan, Loss: 0.25, Returns: []number{1.5, nan}, FrontSize: 3, Hypervolume: 854.85, ExpectedUtility: -1,
+		Own: nan, Model: -0.5, Kept: true}
 	data, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +423,7 @@ func TestPointsSurviveACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, _ := json.Marshal(q)
-	if !bytes.Equal(data, again) || !math.IsNaN(q.WallS) || q.Hypervolume != p.Hypervolume || !q.Kept {
+	if !bytes.Equal(data, again) || !math.IsNaN(float64(q.WallS)) || q.Hypervolume != p.Hypervolume || !q.Kept {
 		t.Errorf("%s became %s", data, again)
 	}
 }

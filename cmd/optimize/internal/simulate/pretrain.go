@@ -362,7 +362,7 @@ func (v *learningView) details(now time.Duration) string {
 		s += fmt.Sprintf(", loss %.2g", v.last.Loss)
 	}
 	if x := v.last.Point; x != nil {
-		if math.IsNaN(x.Model) {
+		if math.IsNaN(float64(x.Model)) {
 			s += fmt.Sprintf(", hypervolume %.6g", x.Hypervolume)
 		} else {
 			s += fmt.Sprintf(", utility %.4f (model %.4f)", x.ExpectedUtility, x.Model)
