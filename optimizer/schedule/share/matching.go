@@ -445,10 +445,10 @@ func (m *matching) again() bool {
 // nearGain is the part of the gain of an exchange from which the same exchange is repeated.
 const nearGain = 0.99
 
-// varies reports whether the gain of a kind's move between two types depends on which of its jobs is the first: the
-// remaining time of the job counts.
+// varies reports whether the gain of a kind's move between two types depends on which of its jobs is the first: its remaining
+// time counts where it waits before or after, or restarts.
 func (m *matching) varies(from, to int) bool {
-	return m.shortest && (from == m.types || to == m.types) || m.shortest && m.changes.Preemption != schedule.Preemption{}
+	return m.shortest && (from == m.types || to == m.types || m.changes.Preemption != schedule.Preemption{})
 }
 
 // jobHeap is a heap of jobs by key. Jobs that have left are removed when they come first, or once they are the majority.
