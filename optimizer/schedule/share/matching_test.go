@@ -154,6 +154,24 @@ func TestMovesAreCharged(t *testing.T) {
 	}
 }
 
+// Policies of whole devices move a job to a faster type only if its restart takes less time than it gains there.
+func TestPoliciesChargeRestarts(t *testing.T) {
+	for _, name := range []string{"srtf", "fifo_perf", "tiresias", "themis", "elasticflow"} {
+		for remaining, want := range map[float64]int{50: 0, 100: 1} {
+			p, err := New(name, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := schedule.Snapshot{Devices: []schedule.DeviceType{{Name: "a", Count: 1}, {Name: "b", Count: 1}}, Preemption: schedule.Preemption{Seconds: 30}}
+			s.Jobs = []schedule.JobState{{Job: &schedule.Job{GPUs: 1, Steps: 200}, Rate: []float64{1, 2}, Remaining: remaining, Held: 1}}
+			a, err := p.Decide(&s)
+			if err != nil || len(a.Entries) != 1 || a.Entries[0].X[want] != 1 {
+				t.Errorf("%s with %g s to go: %+v, %v, want type %d", name, remaining, a.Entries, err, want)
+			}
+		}
+	}
+}
+
 // Updates keep an assignment near the optimum, and the loss that they claim covers the true one.
 func TestUpdatesStayNearTheOptimum(t *testing.T) {
 	for name, shortest := range map[string]bool{"best match": false, "shortest first": true} {
