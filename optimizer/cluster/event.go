@@ -29,7 +29,8 @@ const (
 	// Time is that of the submission.
 	EventSubmit EventKind = "submit"
 	// EventDecide: the policy has decided. Policy, Jobs (active), Seconds (wall time of the decision), Reason (an error,
-	// after which jobs kept their devices), Leases (who holds what from now on).
+	// after which jobs kept their devices), Leases (who holds what from now on), Progress (of the jobs that hold devices, as
+	// it is known at the decision).
 	EventDecide EventKind = "decide"
 	// EventStart: a life of a job begins on devices. Job, Stretch, Device, Where, GPUs, Do (start, move, resize),
 	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start), Expected.
@@ -121,6 +122,7 @@ type Event struct {
 	Devices   []Device      `json:"devices,omitempty"`
 	Jobs      int           `json:"jobs,omitempty"`
 	Leases    []leaseRecord `json:"leases,omitempty"`
+	Progress  []Progress    `json:"progress,omitempty"`
 	Save      bool          `json:"save,omitempty"`
 	State     State         `json:"state,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
@@ -136,6 +138,12 @@ type Device struct {
 	CPUs      float64 `json:"cpus,omitempty"`     // CPUs that belong to one device
 	MemoryGiB float64 `json:"memory_gib,omitempty"`
 	GPU       bool    `json:"gpu,omitempty"` // false: the device is a CPU or a slot of several
+}
+
+// Progress is what a policy knows of the progress of a job: the steps that the training has reported by then.
+type Progress struct {
+	Job  int     `json:"job"`
+	Done float64 `json:"done"`
 }
 
 // leaseRecord is the assignment of devices to a job, or to a pair of jobs that share them.

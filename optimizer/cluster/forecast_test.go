@@ -224,6 +224,39 @@ func TestSimulationLearnsWhatWasSeen(t *testing.T) {
 	}
 }
 
+// TestSimulationKnowsWhatPoliciesKnew: a simulation that follows a day decides on the progress that was known at its decisions, and on
+// that of the moment once it does not follow.
+func TestSimulationKnowsWhatPoliciesKnew(t *testing.T) {
+	const from = 1000.0
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		device string // of the day
+		known  []KnownProgress
+		want   []float64 // ends
+	}{
+		"none":            {"a", nil, []float64{140, 90}},
+		"more":            {"a", []KnownProgress{{45, 10}, {50.1, 90}}, []float64{100, 140}},
+		"at another time": {"a", []KnownProgress{{52, 90}}, []float64{140, 90}},
+		"of another day":  {"b", []KnownProgress{{50, 90}}, []float64{140, 90}},
+	} {
+		trial := func(id int, at, steps float64) Trial {
+			spec := Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}
+			spec.Config.Train = fmt.Sprint("train", id)
+			return Trial{Job: Job{ID: id, Total: steps}, Spec: spec, Steps: steps, Rate: func(int, int) float64 { return 1 }}
+		}
+		first := trial(1, 0, 100)
+		first.Lives = []LifeCosts{{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan, Seen: &Seen{At: from, Device: c.device, GPUs: 1, Known: c.known}}}
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 20, From: from, Policies: []Span{{From: from, Policy: "srtf"}}, Jobs: []Trial{first, trial(2, 50, 40)}}
+		out, err := sim.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := []float64{out.End[1] - from, out.End[2] - from}; math.Abs(got[0]-c.want[0]) > 1e-6 || math.Abs(got[1]-c.want[1]) > 1e-6 {
+			t.Errorf("%s: ends %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // TestSimulationOfAnotherDay: lives that do not follow the day of the known ones, or come after them, have other costs.
 func TestSimulationOfAnotherDay(t *testing.T) {
 	const from = 1000.0

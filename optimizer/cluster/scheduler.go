@@ -384,6 +384,11 @@ func (s *scheduler) logDecision(now float64, took time.Duration) {
 		}
 		e.Leases = append(e.Leases, l)
 	}
+	for _, m := range s.active {
+		if m.State.holds() {
+			e.Progress = append(e.Progress, Progress{m.ID, m.Job.Done})
+		}
+	}
 	s.log(now, e)
 }
 

@@ -88,6 +88,8 @@ type Seen struct {
 	// Rates are what the scheduler learned of it, in order of time. A first measurement may differ from the pace by a few
 	// percent, and decides between nearly equal jobs. nil: the pace, after Measured; empty: no more than it knew before.
 	Rates []Measurement
+	// Known is the progress that policies knew at decisions: what a training has reported is a moment old.
+	Known []KnownProgress
 }
 
 // sameTime is the part of a round by which starts may differ in a simulation that follows a day.
@@ -95,6 +97,9 @@ const sameTime = 0.1
 
 // Measurement is a rate in steps/s that the scheduler has learned some seconds after the start of a life.
 type Measurement struct{ After, PerSec float64 }
+
+// KnownProgress is the number of steps that a policy knew some seconds after the start of a life.
+type KnownProgress struct{ After, Done float64 }
 
 // Arrival returns the time at which the scheduler has the job.
 func (t *Trial) Arrival() float64 { return unix(t.Spec.Submitted) + t.Delay }
@@ -464,15 +469,37 @@ func (w *virtualCluster) settle(t *virtualJob) {
 	t.job.Done = t.done
 }
 
+// known returns the progress that a policy knows: on the day that is followed, that of the decision at the same time.
+func (t *virtualJob) known(now, tolerance float64) float64 {
+	done := t.done
+	if t.life.Seen == nil || !t.holds() {
+		return done
+	}
+	for _, k := range t.life.Seen.Known {
+		if off := math.Abs(t.began + k.After - now); off <= tolerance {
+			done, tolerance = k.Done, off
+		}
+	}
+	return done
+}
+
 // step decides and carries out the actions.
 func (w *virtualCluster) step() error {
 	held := map[int]int{}
 	for _, t := range w.order {
 		held[t.job.ID] = t.job.Beside
 	}
+	if w.follows {
+		for _, t := range w.order {
+			t.job.Done = t.known(w.now, sameTime*w.Round/10)
+		}
+	}
 	actions, err := w.s.Step(w.now)
 	if err != nil {
 		return err
+	}
+	for _, t := range w.order {
+		t.job.Done = t.done
 	}
 	for _, t := range w.order {
 		if with := t.job.Beside; with != held[t.job.ID] && t.holds() { // what it has held so far at the price of then

@@ -26,7 +26,7 @@ func single() []cluster.Event {
 		{Kind: cluster.EventDecide, Time: at(0)},
 		{Kind: cluster.EventStart, Time: at(0), Job: 1, Stretch: 1, Device: "k80", GPUs: 1, Do: "start"},
 		{Kind: cluster.EventRunning, Time: at(10), Job: 1, Seconds: &startup},
-		{Kind: cluster.EventRate, Time: at(10), Job: 1, Device: "k80", GPUs: 1, Seen: 2, Done: 16},
+		{Kind: cluster.EventRate, Time: at(10.25), Job: 1, Device: "k80", GPUs: 1, Seen: 2, Done: 16}, // and half of the next step
 	}
 }
 

@@ -131,33 +131,29 @@ func (d *Day) measuredAlone() map[int]map[place]float64 {
 }
 
 // leave measures how long trainings take to leave after their last step, which is time of the job and not of its starts: other
-// policies have more lives or fewer. It is by how much the time that the steps of last lives do not explain exceeds that of
-// other lives, median against median; that of the others is the part of starts that the server does not measure, which would
-// make lives without a measured rate appear slow. Without other lives, it is what last ones have left after their first measurement.
+// policies have more lives or fewer. It is what the steps after the first measurement of the rate do not explain of last lives, and
+// late what those before it do not explain beyond the start-up that the server measured, which would make lives without a
+// measured rate appear slow.
 func (r *rates) leave() {
-	var last, others, late []float64 // late: of last lives, after their first measurement
+	var rest, late []float64
 	for _, j := range r.day.Jobs {
 		for i, l := range j.Lives {
-			done, took, ok := l.progress()
-			if !ok || !(l.Seen > 0) {
+			if !(l.ratedDone > l.Before && l.Seen > 0) {
 				continue
 			}
-			if rest := took - done/l.Seen; j.ended() && i == len(j.Lives)-1 {
-				last = append(last, rest)
-				if done, took, ok := l.steady(); ok {
-					late = append(late, took-done/l.Seen)
-				}
-			} else {
-				others = append(others, rest)
+			if v := l.anchored(l.Seen) - l.Worked; !math.IsNaN(v) {
+				late = append(late, v)
+			}
+			if done, took, ok := l.steady(); ok && j.ended() && i == len(j.Lives)-1 {
+				rest = append(rest, took-done/l.Seen)
 			}
 		}
 	}
-	switch {
-	case min(len(last), len(others)) >= fewestLives:
-		r.late = max(0, stat.Median(others))
-		r.exit = max(0, stat.Median(last)-r.late)
-	case len(late) >= fewestLives: // on a day with few moves
-		r.exit = max(0, stat.Median(late))
+	if len(late) >= fewestLives {
+		r.late = max(0, stat.Median(late))
+	}
+	if len(rest) >= fewestLives {
+		r.exit = max(0, stat.Median(rest))
 	}
 	for _, j := range r.day.Jobs {
 		if n := len(j.Lives); n > 0 && j.ended() {
@@ -169,13 +165,27 @@ func (r *rates) leave() {
 
 const fewestLives = 5 // of each kind
 
+// anchored returns the time at which a life began to make progress by its steps at the first measurement of its rate.
+func (l *life) anchored(rate float64) float64 {
+	return l.rated - l.Away - l.lostBeside(l.rated) - (l.ratedDone-l.Before)/rate
+}
+
+// exitOf returns the seconds between the last step of a job and its end.
+func (r *rates) exitOf(j *Job) float64 {
+	if n := len(j.Lives); n > 0 && j.ended() {
+		return j.Lives[n-1].exit
+	}
+	return r.exit
+}
+
 // unexplained is the share of a life that may be spent on what neither the server's start-up nor its rate contains, such
 // as the start of the agent and the exit of the script. If it is more, the job was slower than its rate: it also
 // evaluated, or saved.
 const unexplained = 0.1
 
-// fit sets the times at which the lives of a job began to make progress so that its steps at the measured rate fill the
-// rest of each life. A rate that does not explain the time after its measurement is replaced by that of this time.
+// fit sets the times at which the lives of a job began to make progress, and those of their last steps: by the steps at the first
+// measurement of the rate or, in lives without one, so that the steps fill the rest of the life. A rate that does not explain
+// the time after its measurement is replaced by that of this time.
 func (r *rates) fit(j *Job) {
 	for _, l := range j.Lives { // a life is no shorter than its steps at the rate
 		p := place{l.Device, l.GPUs}
@@ -203,9 +213,26 @@ func (r *rates) fit(j *Job) {
 		rate := r.seen[j.ID][place{l.Device, l.GPUs}]
 		if math.IsNaN(l.Worked) && rate > 0 && l.Done > l.Before { // it left before its rate was measured
 			l.Worked = l.Start + max(0, l.ran()-(l.Done-l.Before)/rate)
-		} else if done, took, ok := l.progress(); ok && rate > 0 && !j.lost(i) {
+		} else if done, took, ok := l.progress(); !ok || !(rate > 0) || j.lost(i) {
+			continue
+		} else if l.ratedDone > l.Before {
+			l.anchor(done, rate)
+		} else {
 			l.Worked = max(l.Start, l.Worked+took-done/rate)
 		}
+	}
+}
+
+// anchor divides a life at its first and last step.
+func (l *life) anchor(done, rate float64) {
+	l.Worked, l.exit, l.useful = max(l.Start, l.anchored(rate)), 0, 0
+	_, took, _ := l.progress()
+	if rest := took - done/rate; math.IsNaN(l.Asked) {
+		l.exit = max(0, rest)
+		l.Worked = max(l.Start, l.Worked+min(0, rest))
+	} else {
+		l.useful = min(max(0, -rest), l.Save)
+		l.Worked = max(l.Start, l.Worked+min(0, rest+l.Save))
 	}
 }
 

@@ -400,16 +400,16 @@ func TestWasteIsCounted(t *testing.T) {
 		{Kind: cluster.EventSubmit, Time: at(0), Job: 1, GPUs: 1, Total: 100},
 		{Kind: cluster.EventStart, Time: at(10), Job: 1, Stretch: 1, Device: "a", GPUs: 1, Do: "start"}, // two devices were free for 10 s, one was wanted
 		{Kind: cluster.EventRunning, Time: at(13), Job: 1, Seconds: &two},
-		{Kind: cluster.EventRate, Time: at(20), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 16},
+		{Kind: cluster.EventRate, Time: at(20.25), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 16}, // and half of the next step
 		{Kind: cluster.EventStop, Time: at(32), Job: 1},
 		{Kind: cluster.EventLeft, Time: at(32.5), Job: 1, Seconds: &half, Done: 40, Reason: "lease"},
 		{Kind: cluster.EventStart, Time: at(32.5), Job: 1, Stretch: 2, Device: "a", GPUs: 1, Do: "start", PredictedSeconds: &two},
 		{Kind: cluster.EventRunning, Time: at(35), Job: 1, Seconds: &two},
-		{Kind: cluster.EventRate, Time: at(40), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 45},
+		{Kind: cluster.EventRate, Time: at(37.25), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 45},
 		{Kind: cluster.EventLeft, Time: at(54.5), Job: 1, Done: 60, Reason: "lost"}, // 20 s of work, 10 s of it lost
 		{Kind: cluster.EventStart, Time: at(54.5), Job: 1, Stretch: 3, Device: "a", GPUs: 1, Do: "start", PredictedSeconds: &two},
 		{Kind: cluster.EventRunning, Time: at(57), Job: 1, Seconds: &two},
-		{Kind: cluster.EventRate, Time: at(60), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 65},
+		{Kind: cluster.EventRate, Time: at(59.25), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 65},
 		{Kind: cluster.EventLeft, Time: at(76.5), Job: 1, Done: 100, Reason: "exit"},
 		{Kind: cluster.EventEnd, Time: at(76.5), Job: 1, State: cluster.Done, Done: 100, Total: 100, CostUSD: 1},
 	}
@@ -438,7 +438,7 @@ func TestSilentJob(t *testing.T) {
 		{Kind: cluster.EventEnd, Time: at(50), Job: 1, State: cluster.Done, CostUSD: 1},
 		{Kind: cluster.EventStart, Time: at(50), Job: 2, Stretch: 1, Device: "a", GPUs: 1, Do: "start"},
 		{Kind: cluster.EventRunning, Time: at(53), Job: 2, Seconds: &two},
-		{Kind: cluster.EventRate, Time: at(60), Job: 2, Device: "a", GPUs: 1, Seen: 2, Done: 16},
+		{Kind: cluster.EventRate, Time: at(60.25), Job: 2, Device: "a", GPUs: 1, Seen: 2, Done: 16},
 		{Kind: cluster.EventLeft, Time: at(102), Job: 2, Done: 100, Reason: "exited"},
 		{Kind: cluster.EventEnd, Time: at(102), Job: 2, State: cluster.Done, Done: 100, Total: 100, CostUSD: 1},
 	}

@@ -110,7 +110,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			a.left = append(a.left, j.ID)
 			continue
 		}
-		next := &simulated{Job: j, steps: steps, rate: own, first: a.moves.mean(firstStart, j), again: a.moves.mean(laterStart, j), save: a.moves.mean(saving, j), exit: a.rates.exit,
+		next := &simulated{Job: j, steps: steps, rate: own, first: a.moves.mean(firstStart, j), again: a.moves.mean(laterStart, j), save: a.moves.mean(saving, j), exit: a.rates.exitOf(j),
 			measured: a.measured, lives: a.costs(j), other: func(n int) cluster.LifeCosts {
 				return a.moves.draw(j, n, s.crowding, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
 			}}
@@ -130,7 +130,7 @@ func (a *auditor) costs(j *Job) []cluster.LifeCosts {
 	for i, l := range j.Lives {
 		p := place{l.Device, l.GPUs}
 		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Useful: l.useful, Measured: max(0, l.Known-l.Worked),
-			Seen: &cluster.Seen{At: l.Start, Device: p.device, GPUs: p.gpus, PerSec: a.rates.seen[j.ID][p], Rates: l.Rates}}
+			Seen: &cluster.Seen{At: l.Start, Device: p.device, GPUs: p.gpus, PerSec: a.rates.seen[j.ID][p], Rates: l.Rates, Known: l.known}}
 		if math.IsNaN(l.Known) { // it left before
 			c.Measured, c.Seen.Rates = max(a.measured, l.Left-l.Worked), nil
 		} else if len(l.Rates) == 0 && learned[p] { // no other than before
