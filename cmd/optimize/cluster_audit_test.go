@@ -84,14 +84,14 @@ func (d auditedDay) live(t *testing.T, policy string, policies []string) *replay
 		_, out, _ := w.run("cluster", "jobs")
 		t.Fatalf("the day does not end:\n%s", out)
 	}
-	d.keep(t, w, policy)
+	w.keepEvents(policy)
 	return w.audit("--policies", strings.Join(policies, ","), "--draws", fmt.Sprint(d.draws))
 }
 
-// keep copies the event log of a day into the directory that TRAINOPT_FIDELITY names, if it is a path: "cluster report
+// keepEvents copies the event log of a day into the directory that TRAINOPT_FIDELITY names, if it is a path: "cluster report
 // DIRECTORY/POLICY" audits it again.
-func (d auditedDay) keep(t *testing.T, w *world, policy string) {
-	t.Helper()
+func (w *world) keepEvents(policy string) {
+	w.t.Helper()
 	to := os.Getenv("TRAINOPT_FIDELITY")
 	if !filepath.IsAbs(to) {
 		return
@@ -99,7 +99,7 @@ func (d auditedDay) keep(t *testing.T, w *world, policy string) {
 	to = filepath.Join(to, policy, "cluster")
 	events, err := os.ReadFile(filepath.Join(w.state(), "cluster", "events.jsonl"))
 	if err := errors.Join(err, os.MkdirAll(to, 0o700), os.WriteFile(filepath.Join(to, "events.jsonl"), events, 0o600)); err != nil {
-		t.Error(err)
+		w.t.Error(err)
 	}
 }
 

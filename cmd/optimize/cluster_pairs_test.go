@@ -291,6 +291,7 @@ func sharedDay(t *testing.T, policy string, epochs []int, every, after time.Dura
 		t.Fatal(err)
 	}
 	w.checkSharing(epochs...)
+	w.keepEvents(policy)
 	return w.audit("--policies", policy+",srtf", "--draws", fmt.Sprint(draws))
 }
 

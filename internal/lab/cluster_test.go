@@ -269,7 +269,7 @@ func TestCluster(t *testing.T) {
 }
 
 // TestClusterFidelity runs 20 trainings on four nodes of three types under each of six policies, three at the same time as
-// the nodes have four CPUs each: the mean completion time of each day is within 5 % of the simulation in its report, and from
+// the nodes have four CPUs each: the mean completion time of each day is within 5 %, and the median job within 10 %, of the simulation in its report, and from
 // the day of any policy the others of the same time are predicted so that the live mean is within 5 % of the 90 % interval of
 // single simulated days. Days of other times have other latencies of Slurm, which no day predicts. It requires a quiet machine: with -long. If TRAINOPT_FIDELITY is a directory, the event logs are kept there.
 func TestClusterFidelity(t *testing.T) {
@@ -286,6 +286,9 @@ func TestClusterFidelity(t *testing.T) {
 			100*float64(a.MedianError), float64(a.Live.Moves), float64(a.Simulated.Moves))
 		if !(simulated >= 0.95*live && simulated <= 1.05*live) {
 			t.Errorf("%s: the simulation is more than 5 %% off", policies[i])
+		}
+		if !(a.MedianError <= 0.1) {
+			t.Errorf("%s: the median job is simulated more than 10 %% off", policies[i])
 		}
 	}
 	for i, a := range audits {
