@@ -57,15 +57,14 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 		from = seg.LastRowAt // start of the unit in progress
 	}
 	rate, spent := float64(r.Rates.Hourly(r.Current)), r.spent()
-	least := now
 	if rest == 0 && r.Progress.reachedAt > 0 { // the work after the last unit has begun
-		from, least = r.Progress.reachedAt, r.Progress.reachedAt
+		from = r.Progress.reachedAt
 	}
 	draws := slices.Clone(r.model.Draws(r.Current))
 	for i, d := range draws {
-		draws[i] = math.Max(least.Seconds(), from.Seconds()+rest*d)
+		draws[i] = from.Seconds() + rest*d
 	}
-	sec := overdue(r.ending().Extend(sla.Quantiles(draws), least.Seconds()), now.Seconds())
+	sec := overdue(r.ending().Extend(sla.Quantiles(draws), now.Seconds()), now.Seconds())
 	money := func(s float64) float64 { return math.Max(0, spent+(s-now.Seconds())/3600*rate) }
 	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
 }

@@ -96,6 +96,30 @@ func TestLastWorkIsDatedFromLastUnit(t *testing.T) {
 	s.run()
 }
 
+// TestOverdueLastUnit: a last unit that takes three times as long as the others is projected to take longer still.
+func TestOverdueLastUnit(t *testing.T) {
+	checked := false
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 9 {
+			if !a.work(10, 10) {
+				return a.leave()
+			}
+		}
+		a.stage.turn("last unit", func() { a.stage.clock.advance(30 * time.Second) }, func(_ Status, looks int) bool { return looks >= 2 })
+		return finished
+	})
+	s.onStatus = func(st Status) {
+		if st.Done == 9 && st.Finish != nil && st.Elapsed >= 120*time.Second {
+			if checked = true; st.Finish.P95 < 150 {
+				t.Errorf("projected end %v after %v", st.Finish, st.Elapsed)
+			}
+		}
+	}
+	if s.run(); !checked {
+		t.Error("no projection of the last unit")
+	}
+}
+
 // TestPaceInAnotherUnitPredictsNothing: once a log of steps contains epochs as well, the pace of steps is not that of epochs.
 func TestPaceInAnotherUnitPredictsNothing(t *testing.T) {
 	s := newStage(t, func(a *actor) launch.Exit {
