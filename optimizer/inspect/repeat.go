@@ -118,6 +118,9 @@ func (c *Command) trained() repetition {
 		}
 		for _, a := range c.args {
 			length := unitOf(strings.ToLower(a.key), "") != ""
+			if length && last(c.callee) == "search" { // KerasTuner
+				return several
+			}
 			switch set := length && trainers.MatchString(c.full); {
 			case set && settling.MatchString(c.full):
 				settings = append(settings, at)

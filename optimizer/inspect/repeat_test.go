@@ -42,6 +42,7 @@ func TestRepeats(t *testing.T) {
 		"args = TrainingArguments(num_train_epochs=3)\nfor fold in folds:\n    Trainer(model, args=args).train()":                                                           true,
 		"args = TrainingArguments(num_train_epochs=3)\nTrainer(model, args=args).train()\nfor x in y: show(x)":                                                              false,
 		"args = TrainingArguments(num_train_epochs=3)\nTrainer(model_init=make, args=args).hyperparameter_search(n_trials=9)":                                               true,
+		"tuner = keras_tuner.RandomSearch(build, max_trials=3)\ntuner.search(x, y, epochs=4, validation_split=0.2)":                                                         true,
 		train + "scores = {lr: train(lr) for lr in (0.1, 0.01)}":                                                                                                            true,
 		train + "scores = [np.mean(train(fold)) for fold in folds]":                                                                                                         true,
 		train + "Parallel(n_jobs=2)(delayed(train)(fold) for fold in folds)":                                                                                                true,

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/monitor/trainlog"
 )
@@ -114,6 +115,13 @@ accelerate.accelerator.Accelerator().save_state("state")
 import torch, lightning.pytorch.trainer.trainer as t
 t.Trainer().fit()
 `, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true, setsThreads: true},
+		"lightning/search of the learning rate": {script: `
+import torch, lightning.pytorch.trainer.trainer as t
+from lightning.pytorch.tuner.lr_finder import _lr_find
+trainer = t.Trainer()
+_lr_find(trainer, None)
+trainer.fit()
+`, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true, setsThreads: true},
 		"keras": {script: `
 import keras.src.models.model as m
 model = m.Model()
@@ -199,7 +207,9 @@ a.save("final")
 			want(t, "trainings", f.Training, c.trainings)
 			want(t, "threads", f.Threads, map[bool]int{true: 4, false: f.Threads}[c.setsThreads])
 			want(t, "ended", f.Ended, true)
-			want(t, "work after the last epoch", f.Closing > 0, c.framework == "ultralytics")
+			if c.framework == "ultralytics" {
+				want(t, "work after the last epoch", f.Closing > 0, true)
+			}
 			if len(f.Failures) > 0 {
 				t.Errorf("failures: %+v", f.Failures)
 			}
@@ -284,6 +294,58 @@ for epoch in range(2):
 			want(t, "samples", f.Samples, c.samples)
 		})
 	}
+}
+
+// TestWorkBetweenEpochs: evaluation between the epochs is expected after the last one as well.
+func TestWorkBetweenEpochs(t *testing.T) {
+	const second = time.Second
+	for name, c := range map[string]struct {
+		script      string
+		least, most time.Duration
+	}{
+		"loop": {`
+import torch
+loader, optimizer = torch.utils.data.DataLoader(list(range(40)), 4), torch.optim.SGD()
+for epoch in range(3):
+    for batch in loader: optimizer.step()
+    time.sleep(2)
+`, second, patience},
+		"Trainer": {`
+from transformers.trainer import Trainer
+Trainer(epochs=3, save_every=100).train(evaluation=2)
+`, second, patience},
+		"one epoch": {`
+import torch
+optimizer = torch.optim.SGD()
+for batch in torch.utils.data.DataLoader(list(range(40)), 4): optimizer.step()
+time.sleep(2)
+`, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if f := newObserved(t).must("import time\n" + c.script); f.Closing < c.least || f.Closing > c.most {
+				t.Errorf("%v after the last epoch, want %v to %v", f.Closing, c.least, c.most)
+			}
+		})
+	}
+}
+
+// TestLearningStarts: timesteps before the first update, which have another pace, are not reported.
+func TestLearningStarts(t *testing.T) {
+	o := newObserved(t)
+	o.must(`
+import stable_baselines3.common.base_class as b
+a = b.BaseAlgorithm()
+a.learning_starts = 24
+a.learn(48, pause=0.05)
+`)
+	if len(o.rows) == 0 {
+		t.Fatal("no row")
+	}
+	if step, ok := o.rows[0].Row.Value(trainlog.Step); !ok || step <= 24 {
+		t.Errorf("first row at timestep %g", step)
+	}
+	want(t, "last timestep", o.last(trainlog.Step), 48)
 }
 
 // TestKeptBatch: a training that makes all its steps on one batch is counted by them from its first row on.

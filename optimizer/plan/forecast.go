@@ -23,6 +23,8 @@ type Ending struct {
 	// Load is the relative change of pace by other programs, independent of the error of the prediction: the remaining
 	// time is 1/(1+Load) to 1+Load times as long at its 5 and 95 % quantile.
 	Load float64
+	// Unseen is the time of work that no measured unit contains, such as a final test, in seconds, as its 95 % quantile.
+	Unseen float64
 }
 
 // Extend extends an interval of the completion time of the last unit of work to the end of the run. Both are in seconds
@@ -30,7 +32,7 @@ type Ending struct {
 func (e Ending) Extend(work sla.Interval, now float64) sla.Interval {
 	rest, lower := max(0, work.P50-now), work.P50-work.P5
 	below := min(math.Hypot(lower, e.Load/(1+e.Load)*rest)+e.Drift*rest, max(rest, lower))
-	above := math.Hypot(work.P95-work.P50, e.Load*rest) + e.Drift*rest
+	above := math.Hypot(math.Hypot(work.P95-work.P50, e.Load*rest), e.Unseen) + e.Drift*rest
 	return sla.Interval{P5: work.P50 - below + e.Exit.P5, P50: work.P50 + e.Exit.P50, P95: work.P50 + above + e.Exit.P95}
 }
 

@@ -599,6 +599,7 @@ func TestEndingCombinesErrors(t *testing.T) {
 		"load":           {Ending{Load: 1}, 20, sla.Interval{P5: 50, P50: 100, P95: 100 + math.Hypot(30, 80)}},
 		"not before now": {Ending{Load: 1, Drift: 0.5}, 60, sla.Interval{P5: 60, P50: 100, P95: 100 + math.Hypot(30, 40) + 20}},
 		"overdue":        {Ending{Load: 1, Drift: 0.5}, 110, work},
+		"unseen":         {Ending{Unseen: 40, Drift: 0.1}, 20, sla.Interval{P5: 62, P50: 100, P95: 100 + 50 + 8}},
 	} {
 		if got := c.ending.Extend(work, c.now); math.Abs(got.P5-c.want.P5)+math.Abs(got.P50-c.want.P50)+math.Abs(got.P95-c.want.P95) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

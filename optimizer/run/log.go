@@ -183,7 +183,7 @@ func (r *run) noteSilence() {
 // It returns the number of rows.
 func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error) {
 	now, elapsed := r.Clock.Now(), r.elapsed()
-	was := r.log.Source().Evidence
+	was, before := r.log.Source().Evidence, r.Progress.Unit
 	rows, err := read(now)
 	if is := r.log.Source().Evidence; len(rows) > 0 && (is == observe.Observed && was == observe.Output || is == observe.Output && was == observe.Observed) {
 		r.Progress.changeSource()
@@ -235,6 +235,9 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		}
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)
+	}
+	if before != "" && r.Progress.Unit != before { // the pace in another unit predicts nothing
+		r.model = nil
 	}
 	return len(rows), err
 }

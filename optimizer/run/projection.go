@@ -57,13 +57,23 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 		from = seg.LastRowAt // start of the unit in progress
 	}
 	rate, spent := float64(r.Rates.Hourly(r.Current)), r.spent()
+	if rest == 0 && r.Progress.reachedAt > 0 { // the work after the last unit has begun
+		from = r.Progress.reachedAt
+	}
 	draws := slices.Clone(r.model.Draws(r.Current))
 	for i, d := range draws {
-		draws[i] = math.Max(now.Seconds(), from.Seconds()+rest*d)
+		draws[i] = from.Seconds() + rest*d
 	}
-	sec := r.ending().Extend(sla.Quantiles(draws), now.Seconds())
+	sec := overdue(r.ending().Extend(sla.Quantiles(draws), now.Seconds()), now.Seconds())
 	money := func(s float64) float64 { return math.Max(0, spent+(s-now.Seconds())/3600*rate) }
 	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
+}
+
+// overdue returns an interval of the end of a run at a time at which it has not ended. Work that takes longer than predicted
+// has no known length: half of the delay so far is expected, up to twice of it possible.
+func overdue(end sla.Interval, now float64) sla.Interval {
+	late := math.Max(0, now-end.P50)
+	return sla.Interval{P5: math.Max(end.P5, now), P50: math.Max(end.P50, now+late/2), P95: math.Max(end.P95, now+2*late)}
 }
 
 // Terms that the prediction of the whole run adds to that of its units of work. The model represents the scatter
@@ -76,7 +86,12 @@ const (
 	endShareMax = 0.35 // its 95 % quantile
 	endLeast    = 0.3  // seconds added to that quantile, for polling and for a process without start-up
 
-	closingSpread = 0.6 // relative error of the observer's estimate of the framework's work after the last epoch
+	closingSpread = 0.6 // relative error of the observer's estimate of the work after the last epoch
+
+	// 95 % quantiles of work that no measured unit contains, as shares of an epoch: a final test, and evaluation and saving
+	// after each epoch, before the first one of them is measured.
+	finalShare   = 0.5
+	betweenShare = 0.25
 )
 
 // ending returns what the run needs after its last unit of work: as in earlier runs, otherwise what the
@@ -91,8 +106,21 @@ func (r *run) ending() plan.Ending {
 	if r.observer != nil {
 		closing = r.observer.facts.Closing.Seconds()
 	}
-	return plan.Ending{Drift: driftShare, Load: r.loadDrift(), Exit: sla.Interval{P5: closing * (1 - closingSpread), P50: closing + endShare*startup,
-		P95: closing*(1+closingSpread) + endShareMax*startup + endLeast}}
+	return plan.Ending{Drift: driftShare, Load: r.loadDrift(), Unseen: r.Progress.unseen(), Exit: sla.Interval{P5: closing * (1 - closingSpread),
+		P50: closing + endShare*startup, P95: closing*(1+closingSpread) + endShareMax*startup + endLeast}}
+}
+
+// unseen returns plan.Ending.Unseen of a training in epochs; 0 without a pace or a total.
+func (p *Progress) unseen() float64 {
+	epoch, rest := p.pace().UnitSeconds, p.Total-p.Done
+	if p.Unit != "epoch" || rest < 0 || math.IsNaN(epoch) {
+		return 0
+	}
+	between := func(s *Segment) bool { return s.Reached > math.Max(math.Ceil(s.FirstDone), 1) }
+	if slices.ContainsFunc(p.Segments, between) {
+		return finalShare * epoch
+	}
+	return (finalShare + betweenShare*rest) * epoch
 }
 
 // loadDrift returns the relative change of pace over the remaining time that a change of the load by other programs

@@ -1,10 +1,14 @@
 package run
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"trainopt/optimizer/launch"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -26,6 +30,122 @@ func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 		if math.Abs(c.got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", what, c.got, c.want)
 		}
+	}
+}
+
+// TestUnseenWork: before the first boundary of epochs is measured, evaluation and saving between them may still follow; a final
+// test may follow in any case. Steps have no boundary, and history contains all of it.
+func TestUnseenWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		unit          string
+		first, done   float64
+		earlier, want float64
+	}{
+		"within the first epoch":   {"epoch", 0.1, 0.6, 0, 10 * (finalShare + betweenShare*7.4)},
+		"at its end":               {"epoch", 0.1, 1, 0, 10 * (finalShare + betweenShare*7)},
+		"within the second one":    {"epoch", 0.1, 1.2, 0, 10 * finalShare},
+		"printed epochs":           {"epoch", 1, 2, 0, 10 * finalShare},
+		"resumed within an epoch":  {"epoch", 3.5, 3.9, 0, 10 * (finalShare + betweenShare*4.1)},
+		"measured before a change": {"epoch", 3.5, 3.9, 3.4, 10 * finalShare},
+		"steps":                    {"step", 1, 5, 0, 0},
+	} {
+		p := Progress{Unit: c.unit, Total: 8, Done: c.done, Segments: []*Segment{{FirstDone: c.first, Reached: c.done, Blocks: []float64{10, 10, 10}}}}
+		if c.earlier > 0 {
+			p.Segments = append([]*Segment{{FirstDone: 0.5, Reached: c.earlier}}, p.Segments...)
+		}
+		r := &run{}
+		r.Progress = p
+		if got := r.ending().Unseen; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %g s, want %g", name, got, c.want)
+		}
+		if r.ClosingS = []float64{4}; r.ending().Unseen != 0 {
+			t.Errorf("%s: %g s in addition to earlier runs", name, r.ending().Unseen)
+		}
+	}
+}
+
+// TestOverdue: the projection of a run that takes longer than predicted contains further delay.
+func TestOverdue(t *testing.T) {
+	end := sla.Interval{P5: 90, P50: 100, P95: 110}
+	for now, want := range map[float64]sla.Interval{
+		50: end, 95: {P5: 95, P50: 100, P95: 110}, 104: {P5: 104, P50: 106, P95: 112}, 140: {P5: 140, P50: 160, P95: 220},
+	} {
+		if got := overdue(end, now); got != want {
+			t.Errorf("after %g s: %v, want %v", now, got, want)
+		}
+	}
+}
+
+// TestLastWorkIsDatedFromLastUnit: the work after the last unit began with the end of that unit, not at present.
+func TestLastWorkIsDatedFromLastUnit(t *testing.T) {
+	s := newStage(t, func(a *actor) launch.Exit {
+		a.stage.clock.advance(50 * time.Second) // an eighth of the start-up is expected after the last epoch
+		for a.epoch < 10 {
+			if !a.work(10, 10) {
+				return a.leave()
+			}
+		}
+		a.stage.turn("last work", func() { a.stage.clock.advance(4 * time.Second) }, func(_ Status, looks int) bool { return looks >= 2 })
+		return finished
+	})
+	s.onStatus = func(st Status) {
+		if st.Done == 10 && st.Finish != nil && st.Finish.P50 > 157 {
+			t.Errorf("projected end %v after %v", st.Finish, st.Elapsed)
+		}
+	}
+	s.run()
+}
+
+// TestOverdueLastUnit: a last unit that takes three times as long as the others is projected to take longer still.
+func TestOverdueLastUnit(t *testing.T) {
+	checked := false
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 9 {
+			if !a.work(10, 10) {
+				return a.leave()
+			}
+		}
+		a.stage.turn("last unit", func() { a.stage.clock.advance(30 * time.Second) }, func(_ Status, looks int) bool { return looks >= 2 })
+		return finished
+	})
+	s.onStatus = func(st Status) {
+		if st.Done == 9 && st.Finish != nil && st.Elapsed >= 120*time.Second {
+			if checked = true; st.Finish.P95 < 150 {
+				t.Errorf("projected end %v after %v", st.Finish, st.Elapsed)
+			}
+		}
+	}
+	if s.run(); !checked {
+		t.Error("no projection of the last unit")
+	}
+}
+
+// TestPaceInAnotherUnitPredictsNothing: once a log of steps contains epochs as well, the pace of steps is not that of epochs.
+func TestPaceInAnotherUnitPredictsNothing(t *testing.T) {
+	s := newStage(t, func(a *actor) launch.Exit {
+		for step := 1; step <= 160; step++ {
+			row := fmt.Sprintf("%d,,%g\n", step, 1/float64(step))
+			if step%40 == 0 {
+				row = fmt.Sprintf("%d,%d,%g\n", step, step/40, 1/float64(step))
+			}
+			if !a.stage.turn("a step", func() { a.stage.clock.advance(time.Second); a.write(row) }, func(_ Status, looks int) bool { return a.mustGo() || looks >= 2 }) {
+				return a.leave()
+			}
+		}
+		return finished
+	})
+	s.cfg.Epochs = 4
+	s.cfg.Log = filepath.Join(s.cfg.Dir, "steps.csv")
+	if err := os.WriteFile(s.cfg.Log, []byte("step,epoch,train_loss\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.onStatus = func(st Status) {
+		if st.Unit == "epoch" && st.Done >= 1 && st.Finish != nil && st.Finish.P50 < 140 {
+			t.Errorf("projected end %v after %v, epoch %g of %g", st.Finish, st.Elapsed, st.Done, st.Total)
+		}
+	}
+	if rec := s.run().Record; rec.Training.Unit != "epoch" {
+		t.Errorf("counted in %ss", rec.Training.Unit)
 	}
 }
 

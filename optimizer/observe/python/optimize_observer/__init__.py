@@ -18,6 +18,10 @@ HOOKS = {
     "accelerate.accelerator": ("huggingface", "install_accelerate"),
     "lightning.pytorch.trainer.trainer": ("lightning", "install"),
     "pytorch_lightning.trainer.trainer": ("lightning", "install"),
+    "lightning.pytorch.tuner.lr_finder": ("lightning", "install_tuner"),
+    "lightning.pytorch.tuner.batch_size_scaling": ("lightning", "install_tuner"),
+    "pytorch_lightning.tuner.lr_finder": ("lightning", "install_tuner"),
+    "pytorch_lightning.tuner.batch_size_scaling": ("lightning", "install_tuner"),
     "lightning.fabric.fabric": ("lightning", "install_fabric"),
     "lightning_fabric.fabric": ("lightning", "install_fabric"),
     "keras.src.callbacks.callback_list": ("keras", "install_callbacks"),  # Keras 3

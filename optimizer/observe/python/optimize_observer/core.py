@@ -40,14 +40,16 @@ class Training:
         self.at = 0
         self.last = 0.0  # end of the last step
         self.reached = None  # time at which the counts were reached, if not the end of the last step
-        self.closing = None  # expected seconds of the framework's work after the last epoch
+        self.closing = None  # expected seconds of the framework's work after the last epoch, if the adapter knows it
+        self.completed = 0  # epochs that were reported as complete
+        self.completed_at = None  # time of the report, until the next step
+        self.between = []  # seconds of work between the last epochs and the next step, such as evaluation and saving
         self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
         self.counted = 0  # number of steps in stepping
         self.workers = None  # of the loader of the last step
 
     def median(self):
-        ordered = sorted(self.recent)
-        return ordered[len(ordered) // 2] if ordered else None
+        return middle(self.recent)
 
 
 class Observer:
@@ -73,6 +75,7 @@ class Observer:
         self.group = 0, 1  # rank and world size of the training
         self.loader = None  # the DataLoader pass of the last batch
         self.saving = 0  # nesting depth of saves in progress
+        self.searches = 0  # of a framework's tuner, in progress
         self.tokens, self.refilled = float(BURST), self.born
         self.due = self.report_due = 0.0
         self.requests = None
@@ -197,6 +200,10 @@ class Observer:
                 recent[t.at & 63] = seconds
                 t.at += 1
             use = self.loader
+            if t.completed_at is not None:
+                waited = use.waited if use is not None else 0.0
+                t.between = t.between[-7:] + [max(0.0, now - t.completed_at - waited - t.median())]
+                t.completed_at = None
             if use is not None:
                 t.waiting += use.waited
                 t.workers = use.workers
@@ -256,13 +263,16 @@ class Observer:
             except Exception as e:
                 t.adapter = None
                 self.failed(t.framework + ".fill", e)
+        if t.epoch and t.epoch >= t.completed + 1 and t.epoch == int(t.epoch):
+            t.completed, t.completed_at = t.epoch, now
+        closing = middle(t.between) if t.closing is None else t.closing
         losses = {k: number(v) for k, v in t.losses.items()}
         self.write("progress", training=t.number, framework=t.framework, rank=rank, world=world, step=whole(t.step),
                    total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
                    samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
-                   closing=number(t.closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
+                   closing=number(closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
@@ -312,6 +322,11 @@ class Observer:
         except Exception:
             pass
         return self.group
+
+
+def middle(values):
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else None
 
 
 def one_machine(world):

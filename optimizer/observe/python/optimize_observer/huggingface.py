@@ -47,6 +47,9 @@ def make_callback(base):
         def on_step_end(self, args, state, control, **kwargs):
             safely("transformers.step", self.step, state, control)
 
+        def on_epoch_end(self, args, state, control, **kwargs):
+            safely("transformers.epoch", self.epoch)
+
         def on_log(self, args, state, control, logs=None, **kwargs):
             safely("transformers.log", self.log, logs or {})
 
@@ -74,6 +77,10 @@ def make_callback(base):
                 control.should_save, self.want_save = True, False
             if self.want_stop:
                 control.should_training_stop, self.want_stop = True, False
+
+        def epoch(self):
+            if self.training is not None and self.training is observer.training:
+                observer.boundary()
 
         def log(self, logs):
             if self.training is not None:

@@ -34,6 +34,25 @@ def install(module):
     wrap(module.Trainer, "save_checkpoint", timed_save(package + ".save", path_of, "lightning"))
 
 
+def install_tuner(module):
+    """Leave out the trainings that search for a learning rate or a batch size: they run without the Trainer's callbacks, and prepare
+    the one to count."""
+
+    def make(original):
+        def search(*args, **kwargs):
+            observer.searches += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                observer.searches -= 1
+
+        return search
+
+    for name in ("_lr_find", "_scale_batch_size"):
+        if hasattr(module, name):
+            wrap(module, name, make)
+
+
 def install_fabric(module):
     """Hook Fabric.save, which saves through a buffer, so that torch.save has no path. The loop is in the script."""
 

@@ -43,6 +43,8 @@ class Loop:
     def stepped(self, optimizer):
         t = observer.training
         if t is None:
+            if observer.searches:
+                return
             self.begin(optimizer)
             t = self.training
         elif t is not self.training:

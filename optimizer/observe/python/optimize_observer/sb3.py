@@ -1,6 +1,7 @@
 """Stable-Baselines3: a callback added to learn. A step is a timestep of the environments."""
 
 import importlib
+import math
 import os
 
 import optimize_observer
@@ -70,6 +71,10 @@ def make_callback(base):
                 return
             before, t.step = t.step, self.model.num_timesteps
             t.samples = t.step
+            if t.step <= getattr(self.model, "learning_starts", 0):  # random actions without learning, at another pace
+                observer.report_due = math.inf
+            elif observer.report_due == math.inf:
+                observer.report_due = 0.0
             observer.advance(t.step - before)
 
         def fill(self, t, world):

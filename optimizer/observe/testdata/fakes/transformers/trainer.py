@@ -29,7 +29,7 @@ class Trainer:
         os.makedirs(path)
         torch.save({}, os.path.join(path, "optimizer.pt"))
 
-    def train(self, pause=0):
+    def train(self, pause=0, evaluation=0):
         import time
 
         self.event("on_train_begin")
@@ -40,6 +40,9 @@ class Trainer:
             self.state.epoch = self.state.global_step / self.steps_per_epoch
             self.event("on_step_end")
             self.event("on_log", logs={"loss": 0.5})
+            if self.state.global_step % self.steps_per_epoch == 0:
+                self.event("on_epoch_end")
+                time.sleep(evaluation)
             if self.control.should_save or self.state.global_step % self.save_every == 0:
                 self._save_checkpoint(None, None)
                 self.event("on_save")
