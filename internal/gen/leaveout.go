@@ -193,11 +193,10 @@ func hideOne(entries []history.Entry, h hiding, options transfer.Options) []outc
 
 // row is one line of the result table.
 type row struct {
-	kind, source   string
-	points, silent int     // predicted; without a basis
-	median, ninety float64 // of |predicted / measured - 1|
-	// medianLow and medianHigh are the 95 % interval of the median, as if the points were independent.
-	medianLow, medianHigh float64
+	kind, source          string
+	points, silent        int     // predicted; without a basis
+	median, ninety        float64 // of |predicted / measured - 1|
+	medianLow, medianHigh float64 // 95 % interval of the median, as if the points were independent
 	coverage              float64
 	low, high             float64 // 95 % interval of the coverage (Wilson), as if the points were independent
 	wide                  float64 // median of P95 / P5

@@ -11,8 +11,7 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// tables returns the cost by deadline, and the share of the gap between the reference policy and the optimum that each
-// policy closes.
+// tables returns the cost by deadline, and the share of the gap from the reference to the optimum that each policy closes.
 func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.Table {
 	head := []string{"policy"}
 	for _, slack := range s.Slacks[:len(each)] {

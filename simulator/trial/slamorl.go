@@ -43,23 +43,17 @@ type SLAMORL struct {
 }
 
 // slamorlRow is the result of a policy under one preference: changes relative to the mean of the three static
-// baselines, and the share of SLAs met, means over workloads. TimeHalf and CostHalf are half the width of their 95 %
-// intervals.
+// baselines, and the share of SLAs met, means over workloads.
 type slamorlRow struct {
 	Policy, Prefer             string
 	Jobs                       int
 	Time, Cost, Kept, Restarts float64
-	TimeHalf, CostHalf         float64
-	times, costs               []float64
+	times, costs               []float64 // of each workload
 }
 
 // halfWidth returns half the width of the 95 % interval of a mean by Student's t; NaN with fewer than two values.
 func halfWidth(v []float64) float64 {
-	if len(v) < 2 {
-		return math.NaN()
-	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}
-	return t.Quantile(0.975) * math.Sqrt(gonum.Variance(v, nil)/float64(len(v)))
+	return distuv.StudentsT{Sigma: 1, Nu: float64(max(1, len(v)-1))}.Quantile(0.975) * math.Sqrt(gonum.Variance(v, nil)/float64(len(v)))
 }
 
 // Run runs the experiment. Rows are ordered by policy and preference, after the three baselines. When ctx is
@@ -79,7 +73,6 @@ func (e *SLAMORL) Run(ctx context.Context) ([]slamorlRow, error) {
 		n := float64(r.Jobs)
 		r.times, r.costs = append(r.times, seconds/ownSeconds-1), append(r.costs, usd/ownUSD-1)
 		r.Time, r.Cost = stat.Mean(r.times), stat.Mean(r.costs)
-		r.TimeHalf, r.CostHalf = halfWidth(r.times), halfWidth(r.costs)
 		r.Kept += (map[bool]float64{true: 1}[kept] - r.Kept) / n
 		r.Restarts += (float64(restarts) - r.Restarts) / n
 	}
@@ -152,7 +145,7 @@ func WriteSLAMORL(w io.Writer, rows []slamorlRow) error {
 	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "policy\tprefer\tjobs\ttime\tcost\tSLA met\trestarts\t")
 	for _, r := range rows {
-		fmt.Fprintf(tab, "%s\t%s\t%d\t%s ± %.1f\t%s ± %.1f\t%.1f %%\t%.2f\t\n", r.Policy, r.Prefer, r.Jobs, page.Change(100*r.Time), 100*r.TimeHalf, page.Change(100*r.Cost), 100*r.CostHalf, 100*r.Kept, r.Restarts)
+		fmt.Fprintf(tab, "%s\t%s\t%d\t%s ± %.1f\t%s ± %.1f\t%.1f %%\t%.2f\t\n", r.Policy, r.Prefer, r.Jobs, page.Change(100*r.Time), 100*halfWidth(r.times), page.Change(100*r.Cost), 100*halfWidth(r.costs), 100*r.Kept, r.Restarts)
 	}
 	if err := tab.Flush(); err != nil {
 		return fmt.Errorf("write figure: %w", err)
