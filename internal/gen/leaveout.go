@@ -193,12 +193,13 @@ func hideOne(entries []history.Entry, h hiding, options transfer.Options) []outc
 
 // row is one line of the result table.
 type row struct {
-	kind, source   string
-	points, silent int     // predicted; without a basis
-	median, ninety float64 // of |predicted / measured - 1|
-	coverage       float64
-	low, high      float64 // 95 % interval of the coverage (Wilson), as if the points were independent
-	wide           float64 // median of P95 / P5
+	kind, source          string
+	points, silent        int     // predicted; without a basis
+	median, ninety        float64 // of |predicted / measured - 1|
+	medianLow, medianHigh float64 // 95 % interval of the median, as if the points were independent
+	coverage              float64
+	low, high             float64 // 95 % interval of the coverage (Wilson), as if the points were independent
+	wide                  float64 // median of P95 / P5
 }
 
 // tabulate returns one row per case and source, and one per case over all sources.
@@ -232,6 +233,8 @@ func tabulate(outcomes []outcome) []row {
 			r.median, r.ninety = errs[len(errs)/2], errs[len(errs)*9/10]
 			r.coverage = float64(covered) / float64(len(errs))
 			r.low, r.high = stat.Wilson(covered, len(errs))
+			least, most := stat.Wilson(len(errs)/2, len(errs)) // ranks of the median, as shares
+			r.medianLow, r.medianHigh = stat.Quantile(errs, least), stat.Quantile(errs, most)
 		}
 		out = append(out, r)
 	}

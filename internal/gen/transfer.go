@@ -77,13 +77,13 @@ func publishedEntries(dir string) ([]history.Entry, error) {
 }
 
 func writeTable(w io.Writer, rows []row) {
-	fmt.Fprintf(w, "%-20s %-12s %7s %8s %8s %9s  %-15s %7s  %s\n", "hidden", "source", "points", "median", "90th", "coverage", "95 % interval", "P95/P5", "no basis")
+	fmt.Fprintf(w, "%-20s %-12s %7s %8s  %-15s %8s %9s  %-15s %7s  %s\n", "hidden", "source", "points", "median", "95 % interval", "90th", "coverage", "95 % interval", "P95/P5", "no basis")
 	for _, r := range rows {
 		if r.points == 0 {
-			fmt.Fprintf(w, "%-20s %-12s %7d %8s %8s %9s  %-15s %7s  %d\n", r.kind, r.source, 0, "–", "–", "–", "–", "–", r.silent)
+			fmt.Fprintf(w, "%-20s %-12s %7d %8s  %-15s %8s %9s  %-15s %7s  %d\n", r.kind, r.source, 0, "–", "–", "–", "–", "–", "–", r.silent)
 			continue
 		}
-		fmt.Fprintf(w, "%-20s %-12s %7d %7.1f%% %7.1f%% %8.1f%%  %5.1f…%5.1f%%   %7.2f  %d\n",
-			r.kind, r.source, r.points, 100*r.median, 100*r.ninety, 100*r.coverage, 100*r.low, 100*r.high, r.wide, r.silent)
+		fmt.Fprintf(w, "%-20s %-12s %7d %7.1f%%  %5.1f…%5.1f%%    %7.1f%% %8.1f%%  %5.1f…%5.1f%%   %7.2f  %d\n",
+			r.kind, r.source, r.points, 100*r.median, 100*r.medianLow, 100*r.medianHigh, 100*r.ninety, 100*r.coverage, 100*r.low, 100*r.high, r.wide, r.silent)
 	}
 }

@@ -111,10 +111,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	for k := range s.Cases {
 		cases[k] = experiment.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
 	}
-	o := experiment.Options{Engine: "spot", Title: fmt.Sprintf("deadline %.4g × work", slack), Metrics: metrics, Against: s.Against, Workers: s.Workers}
-	if o.Against == nil && slices.Contains(s.Policies, "greedy") {
-		o.Against = []string{"greedy"}
-	}
+	o := experiment.Options{Engine: "spot", Title: fmt.Sprintf("deadline %.4g × work", slack), Metrics: metrics, Against: s.against(), Workers: s.Workers}
 	if s.Progress != nil {
 		o.Progress = func(done, _ int) { s.Progress(i*len(s.Cases)+done, len(s.Slacks)*len(s.Cases)) }
 	}

@@ -11,8 +11,7 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// tables returns the cost by deadline, and the share of the gap between greedy and the optimum that each policy
-// closes.
+// tables returns the cost by deadline, and the share of the gap from the reference to the optimum that each policy closes.
 func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.Table {
 	head := []string{"policy"}
 	for _, slack := range s.Slacks[:len(each)] {
@@ -40,12 +39,13 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.
 		}
 		out = append(out, cost, missed)
 	}
-	if !slices.Contains(s.Policies, "greedy") {
+	from := s.against()[0]
+	if m, err := Find(from); err != nil || m.Misses || from == "optimum" {
 		return out
 	}
-	closed := experiment.Table{Title: "share of the gap from greedy to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
+	closed := experiment.Table{Title: "share of the gap from " + from + " to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
 	for i, p := range s.Policies {
-		if m, err := Find(p); err != nil || m.Misses || p == "greedy" || p == "optimum" || p == "on-demand" {
+		if m, err := Find(p); err != nil || m.Misses || p == from || p == "optimum" || p == "on-demand" {
 			continue
 		}
 		line := []string{p}
@@ -60,9 +60,20 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.
 	return out
 }
 
-// closed returns (greedy − policy) / (greedy − optimum) of the mean costs, with an interval.
+// against returns the policies of reference.
+func (s *Sweep) against() []string {
+	switch {
+	case len(s.Against) > 0:
+		return s.Against
+	case slices.Contains(s.Policies, "greedy"):
+		return []string{"greedy"}
+	}
+	return s.Policies[:1]
+}
+
+// closed returns (reference − policy) / (reference − optimum) of the mean costs, with an interval.
 func (s *Sweep) closed(ran []ran, policy int) string {
-	greedy := slices.Index(s.Policies, "greedy")
+	from := slices.Index(s.Policies, s.against()[0])
 	at := map[uint64]int{}
 	var above, gap []float64 // sums by group
 	for k := range len(ran) / len(s.Policies) {
@@ -72,8 +83,8 @@ func (s *Sweep) closed(ran []ran, policy int) string {
 			g = len(above)
 			at[r[0].Group], above, gap = g, append(above, 0), append(gap, 0)
 		}
-		above[g] += r[greedy].Outcome.USD - r[policy].Outcome.USD
-		gap[g] += r[greedy].Outcome.USD - r[greedy].Optimum
+		above[g] += r[from].Outcome.USD - r[policy].Outcome.USD
+		gap[g] += r[from].Outcome.USD - r[from].Optimum
 	}
 	share, lo, hi := ratio(above, gap)
 	if math.IsNaN(share) {

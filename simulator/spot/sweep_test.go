@@ -2,6 +2,7 @@ package spot_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -64,15 +65,33 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	// The closed gap in the table is the ratio of the means.
-	r, table := c.Also[0], c.Tables[2]
+	r := c.Also[0]
 	mean := func(p string) float64 { row, _ := r.Row(p, "cost_usd"); return float64(row.Mean) }
-	want := 100 * (mean("greedy") - mean("uniform")) / (mean("greedy") - mean("optimum"))
+	for from, p := range map[string]string{"": "uniform", "uniform": "greedy", "optimum": ""} {
+		table := c.Tables[len(c.Tables)-1]
+		if from != "" {
+			s.Against = []string{from}
+			other, _, err := s.Compare(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			table = other.Tables[len(other.Tables)-1]
+		}
+		if p == "" {
+			if len(table.Lines) != len(s.Policies) || strings.Contains(table.Title, "gap") {
+				t.Errorf("gap from %s: %v", from, table)
+			}
+			continue
+		}
+		own := cmp.Or(from, "greedy")
+		want := 100 * (mean(own) - mean(p)) / (mean(own) - mean("optimum"))
+		if text := strings.ReplaceAll(fmt.Sprintf("%.1f %%", want), "-", "−"); !strings.HasPrefix(table.Lines[0][1], text) || table.Lines[0][0] != p || len(table.Lines) != 1 {
+			t.Errorf("from %s: %v, want %s", own, table.Lines, text)
+		}
+	}
 	var b bytes.Buffer
 	if err := spot.WriteJobs(&b, ran); err != nil {
 		t.Fatal(err)
-	}
-	if !strings.HasPrefix(table.Lines[0][1], fmt.Sprintf("%.1f %%", want)) || table.Lines[0][0] != "uniform" || len(table.Lines) != 1 {
-		t.Errorf("%v, want %.1f %%", table.Lines, want)
 	}
 	if rows, err := csv.NewReader(&b).ReadAll(); err != nil || len(rows) != 1+len(ran) || rows[1][2] != "on-demand" {
 		t.Errorf("%d rows, %v", len(rows), err)

@@ -82,6 +82,14 @@ func TestSLAMORL(t *testing.T) {
 	if o, m := by["oracletime"], by["modeltime"]; o.Time > m.Time+0.02 || o.Restarts != 0 || o.Kept != 1 || o.Jobs != 2 {
 		t.Errorf("oracle %+v, model %+v", o, m)
 	}
+	// With two workloads, half the interval is t(0.975, 1) = 12.706 times half their difference.
+	o := by["oracletime"]
+	if half := halfWidth(o.times); math.Abs(half-12.706*math.Abs(o.times[0]-o.times[1])/2) > 1e-3*half || !(half > 0) || math.Abs(o.Time-(o.times[0]+o.times[1])/2) > 1e-12 {
+		t.Errorf("time %v: mean %g ± %g", o.times, o.Time, half)
+	}
+	if half := halfWidth(o.times[:1]); !math.IsNaN(half) {
+		t.Errorf("of one workload: ± %g", half)
+	}
 	if o, m := by["oraclecost"], by["modelcost"]; o.Cost > m.Cost+0.02 {
 		t.Errorf("oracle %+v, model %+v", o, m)
 	}

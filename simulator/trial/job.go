@@ -15,10 +15,10 @@ type jobSetting struct {
 // RecurringJob is one recurring training on one kind of GPU. It is immutable and safe for concurrent use.
 type RecurringJob struct {
 	Dataset, Network, GPU string
-	// Batches and Limits (in W) are the available choices, ascending.
+	// Batches and Limits (in W) are the available choices, ascending; each batch size has at least one measured limit.
 	Batches []int
 	Limits  []float64
-	// Default is the user's choice without a policy: the batch size of the model's authors and the highest power
+	// Default is the user's choice without a policy: the batch size of the model's authors and its highest measured power
 	// limit.
 	Default jobSetting
 	// MaxEpochs is the number of epochs after which a run that has not reached the target stops: the longest measured
@@ -41,15 +41,23 @@ type truth interface {
 // Name returns "dataset/network on GPU".
 func (j *RecurringJob) Name() string { return j.Dataset + "/" + j.Network + " on " + j.GPU }
 
-// Settings returns every batch size at every power limit, in ascending order.
+// Settings returns every measured pair of batch size and power limit, in ascending order.
 func (j *RecurringJob) Settings() []jobSetting {
 	var out []jobSetting
 	for _, b := range j.Batches {
 		for _, w := range j.Limits {
-			out = append(out, jobSetting{b, w})
+			if s := (jobSetting{b, w}); j.measured(s) {
+				out = append(out, s)
+			}
 		}
 	}
 	return out
+}
+
+// measured reports whether the behaviour of a setting is known: tables may have holes.
+func (j *RecurringJob) measured(s jobSetting) bool {
+	seconds, _ := j.truth.epoch(s)
+	return !math.IsNaN(seconds)
 }
 
 // PublishedRecurrences returns the number of recurrences over which Zeus was evaluated: 2·|batches|·|limits| (section 6.1).

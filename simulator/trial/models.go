@@ -67,8 +67,8 @@ func (f fittedJob) job() (*RecurringJob, error) {
 		}
 	}
 	switch {
-	case !ascending(j.Batches) || !ascending(j.Limits) || len(j.Batches) == 0 || len(j.Limits) == 0 || j.Batches[0] < 1:
-		return nil, fmt.Errorf("%s: batch sizes %v and limits %v must ascend", j.Name(), j.Batches, j.Limits)
+	case !ascending(j.Batches) || !ascending(j.Limits) || len(j.Batches) == 0 || len(j.Limits) == 0 || j.Batches[0] < 1 || !(j.Limits[0] > 0):
+		return nil, fmt.Errorf("%s: batch sizes %v and limits %v must ascend from more than 0", j.Name(), j.Batches, j.Limits)
 	case !slices.Contains(j.Settings(), j.Default):
 		return nil, fmt.Errorf("%s: the default %+v is not among the settings", j.Name(), j.Default)
 	case !(j.MaxEpochs > 0):

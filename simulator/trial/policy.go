@@ -3,6 +3,7 @@ package trial
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"trainopt/morl"
 )
@@ -85,8 +86,10 @@ func newSearch(j *RecurringJob, rng *rand.Rand) *settingSearch {
 	}
 	// From the default outwards: batch sizes by distance, power limits from the highest down.
 	for _, i := range indicesByDistance(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
-		for k := range j.Limits {
-			s.order = append(s.order, jobSetting{j.Batches[i], j.Limits[len(j.Limits)-1-k]})
+		for _, w := range slices.Backward(j.Limits) {
+			if x := (jobSetting{j.Batches[i], w}); j.measured(x) {
+				s.order = append(s.order, x)
+			}
 		}
 	}
 	return s

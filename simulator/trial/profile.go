@@ -56,11 +56,11 @@ func (p *profiler) profile(batch int) (stretches []stretch, watts float64) {
 	return stretches, p.job.Limits[at]
 }
 
-// next returns the index of the unmeasured limit nearest to the given one, the higher of two, or -1 if all are
-// measured.
+// next returns the index of the limit nearest to the given one that was not measured so far, the higher of two, or -1 if
+// none remains.
 func (p *profiler) next(batch, at int) int {
 	for _, i := range indicesByDistance(len(p.job.Limits), at) {
-		if p.known[batch][i].seconds == 0 {
+		if p.known[batch][i].seconds == 0 && p.job.measured(jobSetting{batch, p.job.Limits[i]}) {
 			return i
 		}
 	}
@@ -96,7 +96,7 @@ func (p *profiler) measure(batch, limit int, seconds float64) {
 }
 
 // best returns the index of the cheapest measured limit of a batch size. Without measurements it uses the nearest
-// batch size that has some, and without any the highest limit.
+// batch size that has some, and without any the highest limit; of a hole in the table, the nearest limit beside it.
 func (p *profiler) best(batch int) int {
 	from, nearest := 0, math.Inf(1)
 	for _, b := range p.job.Batches {
@@ -110,7 +110,8 @@ func (p *profiler) best(batch int) int {
 			best, least = i, m.cost
 		}
 	}
-	return best
+	near := indicesByDistance(len(p.job.Limits), best)
+	return near[slices.IndexFunc(near, func(i int) bool { return p.job.measured(jobSetting{batch, p.job.Limits[i]}) })]
 }
 
 // indicesByDistance lists 0…n-1 by distance from start, the higher index first.

@@ -62,7 +62,7 @@ func Load(dir string) ([]*RecurringJob, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read %s of %s/%s: %w", dir, k.dataset, k.network, err)
 			}
-			if slices.Contains(j.Batches, k.batch) && len(j.Limits) > 0 {
+			if slices.Contains(j.Batches, k.batch) {
 				jobs = append(jobs, j)
 			}
 		}
@@ -105,8 +105,8 @@ type row []string
 // is reports whether a row is of this training.
 func (k kind) is(r row) bool { return r[0] == k.dataset && r[1] == k.network && r[3] == k.optimizer }
 
-// job builds the job of a training on one GPU. runs and power are the rows of the two tables. Of a table with unmeasured
-// pairs of batch size and power limit, a complete part is used (dropHoles).
+// job builds the job of a training on one GPU. runs and power are the rows of the two tables. Pairs of batch size and
+// power limit that were not measured are no settings of the job.
 func (k kind) job(gpu string, runs, power []row) (*RecurringJob, error) {
 	j := &RecurringJob{Dataset: k.dataset, Network: k.network, GPU: gpu}
 	t := &table{map[int][]float64{}, map[jobSetting][2]float64{}}
@@ -143,51 +143,18 @@ func (k kind) job(gpu string, runs, power []row) (*RecurringJob, error) {
 	slices.Sort(j.Batches)
 	slices.Sort(j.Limits)
 	j.Batches, j.Limits = slices.Compact(j.Batches), slices.Compact(j.Limits)
-	j.dropHoles(t, k.batch)
-	if len(j.Limits) > 0 {
-		j.Default = jobSetting{k.batch, j.Limits[len(j.Limits)-1]}
-	}
 	j.truth = t
+	for _, s := range j.Settings() {
+		if s.Batch == k.batch {
+			j.Default = s // the last one has the greatest measured limit
+		}
+	}
 	return j, nil
 }
 
 // unmeasured reports whether a field of a power table has no value.
 func unmeasured(field string) bool {
 	return strings.TrimSpace(field) == "" || strings.EqualFold(strings.TrimSpace(field), "nan")
-}
-
-// dropHoles removes batch sizes, except the default, and power limits until every remaining pair was measured, each time
-// the one with the largest share of unmeasured pairs.
-func (j *RecurringJob) dropHoles(t *table, own int) {
-	for {
-		worst, batch, limit := 0.0, -1, -1
-		holes := map[float64]int{}
-		for i, b := range j.Batches {
-			n := 0
-			for _, w := range j.Limits {
-				if _, ok := t.power[jobSetting{b, w}]; !ok {
-					n++
-					holes[w]++
-				}
-			}
-			if share := float64(n) / float64(len(j.Limits)); b != own && share > worst {
-				worst, batch = share, i
-			}
-		}
-		for i, w := range j.Limits {
-			if share := float64(holes[w]) / float64(len(j.Batches)); share > worst {
-				worst, batch, limit = share, -1, i
-			}
-		}
-		switch {
-		case limit >= 0:
-			j.Limits = slices.Delete(j.Limits, limit, limit+1)
-		case batch >= 0:
-			j.Batches = slices.Delete(j.Batches, batch, batch+1)
-		default:
-			return
-		}
-	}
 }
 
 // numbers3 parses three numbers.

@@ -2,11 +2,11 @@ package trial
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -56,30 +56,38 @@ func TestPotential(t *testing.T) {
 	}
 }
 
-// TestHoles leaves out the batch size, or the power limit, with the most unmeasured pairs, and keeps the default.
+// TestHoles checks that unmeasured pairs of batch size and power limit are no settings, that all others are, and that every
+// policy plays around them. Two limits of batch 512 are cheap.
 func TestHoles(t *testing.T) {
 	const train = "dataset,network,batch_size,optimizer,target_metric,target_epoch\n"
 	const power = "dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power\n"
 	for name, c := range map[string]struct {
-		missing string // pairs "batch limit"
-		want    string
+		missing  string // pairs "batch limit"
+		settings int    // 0: no job
+		defaultW float64
+		optimum  jobSetting
 	}{
-		"complete":                 {"", "[512 1024 2048] [100 150 200]"},
-		"one pair":                 {"512 150", "[1024 2048] [100 150 200]"},
-		"a limit for one batch":    {"512 150,2048 150", "[512 1024 2048] [100 200]"},
-		"the default has the hole": {"1024 200", "[512 1024 2048] [100 150]"},
-		"two of each":              {"512 100,512 150,2048 200", "[1024 2048] [100 150]"},
-		"without the default":      {"1024 100,1024 150,1024 200", ""},
-		"nothing":                  {"512 100,512 150,512 200,1024 100,1024 150,1024 200,2048 100,2048 150,2048 200", ""},
+		"complete":                  {"", 9, 200, jobSetting{512, 150}},
+		"one pair":                  {"512 150", 8, 200, jobSetting{512, 100}},
+		"a limit for two batches":   {"1024 150,2048 150", 7, 200, jobSetting{512, 150}},
+		"the default's greatest":    {"1024 200", 8, 150, jobSetting{512, 150}},
+		"most of a batch":           {"512 100,512 150,2048 200", 6, 200, jobSetting{1024, 100}},
+		"all of a batch":            {"512 100,512 150,512 200", 6, 200, jobSetting{1024, 100}},
+		"no limit of all batches":   {"512 150,512 200,1024 100,1024 150,2048 100,2048 200", 3, 200, jobSetting{512, 100}},
+		"without the default batch": {"1024 100,1024 150,1024 200", 0, 0, jobSetting{}},
+		"nothing":                   {"512 100,512 150,512 200,1024 100,1024 150,1024 200,2048 100,2048 150,2048 200", 0, 0, jobSetting{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, runs, rows := t.TempDir(), train, power
 			for _, batch := range []string{"512", "1024", "2048"} {
 				runs += "cifar100,shufflenetv2," + batch + ",adadelta,0.6,30\n"
-				for i, limit := range []string{"100", "150", "200"} {
-					watts := "80"
+				for _, limit := range []string{"100", "150", "200"} {
+					watts := map[string]string{"512 100": "60", "512 150": "50"}[batch+" "+limit]
+					if watts == "" {
+						watts = "8" + limit[:1]
+					}
 					if strings.Contains(","+c.missing+",", ","+batch+" "+limit+",") {
-						if watts = "nan"; i == 1 {
+						if watts = "nan"; limit == "150" {
 							continue // no row at all
 						}
 					}
@@ -92,7 +100,7 @@ func TestHoles(t *testing.T) {
 				}
 			}
 			jobs, err := Load(dir)
-			if c.want == "" {
+			if c.settings == 0 {
 				if !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%v, %v", jobs, err)
 				}
@@ -102,11 +110,16 @@ func TestHoles(t *testing.T) {
 				t.Fatalf("%d jobs, %v", len(jobs), err)
 			}
 			j := jobs[0]
-			if got := fmt.Sprint(j.Batches, j.Limits); got != c.want || j.Default != (jobSetting{1024, j.Limits[len(j.Limits)-1]}) {
-				t.Errorf("%s, default %+v, want %s", got, j.Default, c.want)
+			if len(j.Settings()) != c.settings || j.Default != (jobSetting{1024, c.defaultW}) || j.Optimum(1) != c.optimum {
+				t.Errorf("settings %v, default %+v, optimum %+v; want %+v", j.Settings(), j.Default, j.Optimum(1), c)
 			}
-			if _, err := playJob(j, policies["smooth"], recurringOptions{Eta: 1, Seed: 1}); err != nil {
-				t.Error(err)
+			for name, p := range policies {
+				for seed := range uint64(20) {
+					out, err := playJob(j, p, recurringOptions{Eta: 1, Seed: seed})
+					if err != nil || !(out.Joules > 0) || !slices.Contains(j.Settings(), out.Settled) {
+						t.Errorf("%s: %v J, settled on %+v, %v", name, out.Joules, out.Settled, err)
+					}
+				}
 			}
 		})
 	}

@@ -41,8 +41,8 @@ func compareSpotCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "spot", Short: "Policies for a job with a deadline on spot capacity, over traces, starting times and deadlines", Args: cobra.NoArgs,
 		Long: `Run the same jobs on spot capacity with several policies, over traces, starting times and deadlines, and compare them: cost
-relative to on demand alone, with 95 % intervals and paired tests, missed deadlines, and the share of the gap between greedy
-and the optimum that each closes.
+relative to on demand alone, with 95 % intervals and paired tests, missed deadlines, and the share of the gap to the optimum
+that each closes, from greedy or the first policy of --against.
 
 Capacity is that of --trace (all *.json and *.json.gz below a folder, in the layout of skypilot-org/spot-traces), each of
 which counts as one seed because starting times within a trace are not independent; or it is generated once for each seed of
