@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -135,9 +136,7 @@ func (in Installation) Environ(base []string) []string {
 		case name == switchVariable && value == "off":
 			return base
 		case name == pathVariable:
-			if value != "" {
-				path = in.Home + string(os.PathListSeparator) + value
-			}
+			path = in.Home + string(os.PathListSeparator) + cmp.Or(value, in.Home) // twice: set and empty
 		case strings.HasPrefix(name, loaderPrefix): // set by an enclosing agent
 		default:
 			out = append(out, item)

@@ -51,6 +51,12 @@ except ImportError as e: print(e)
 	bare, _ = o.bare(`import os, sys; print(sys.path, os.environ.get("PYTHONPATH"))`)
 	got, _ = o.run(`import os, sys; print(sys.path, os.environ.get("PYTHONPATH"))`)
 	want(t, "output without PYTHONPATH", got, bare)
+	o.env = append(o.env, "PYTHONPATH=")
+	const child = `import os, subprocess, sys; print(sys.path, os.environ.get("PYTHONPATH"), "sitecustomize" in sys.modules, flush=True)
+if not sys.argv[1:]: subprocess.run([sys.executable, "script.py", "child"])`
+	bare, _ = o.bare(child)
+	got, _ = o.run(child)
+	want(t, "output with an empty PYTHONPATH", got, bare)
 }
 
 // setPath prepends directories to the PYTHONPATH of env; an empty value removes the variable.
@@ -191,11 +197,10 @@ func TestWholeLines(t *testing.T) {
 	o.env = append(o.env, "PYTHONUNBUFFERED=1")
 	const script = `
 import socket, subprocess, sys
-if sys.version_info >= (3, 10):
-    writes, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) # one message for each write
-    subprocess.run([sys.executable] + sys.argv[1:] + ["-c", "print('step', 1, 'loss', 0.5)"], stdout=end, check=True)
-    print(writes.recv(100))
-    print(type(sys.stdout.buffer), sys.stdout.name, sys.stdout.mode, sys.stdout.encoding, sys.stdout.errors, sys.stdout is sys.__stdout__)
+writes, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) # one message for each write
+subprocess.run([sys.executable] + sys.argv[1:] + ["-c", "print('step', 1, 'loss', 0.5)"], stdout=end, check=True)
+print(writes.recv(100))
+print(type(sys.stdout.buffer), sys.stdout.name, sys.stdout.mode, sys.stdout.encoding, sys.stdout.errors, sys.stdout is sys.__stdout__)
 `
 	bare, _ := o.bare(script)
 	lines := []string{"OPTIMIZE_OBSERVE_LINES=1"}
@@ -208,7 +213,16 @@ if sys.version_info >= (3, 10):
 		want(t, strings.Join(c.args, " ")+": first write", strings.SplitN(got, "\n", 2)[0], strings.SplitN(bare, "\n", 2)[0])
 	}
 	got, _ := o.run(script, "-Wignore", "-Xutf8")
-	want(t, "output", got, strings.NewReplacer(`b'step'`, `b'step 1 loss 0.5\n'`, "_io.FileIO", "_io.BufferedWriter").Replace(bare))
+	whole := strings.NewReplacer(`b'step'`, `b'step 1 loss 0.5\n'`, "_io.FileIO", "_io.BufferedWriter").Replace(bare)
+	want(t, "output", got, whole)
+	// Python before 3.10 has no sys.orig_argv.
+	o.env = append(o.env, "PYTHONUSERBASE="+o.dir)
+	site, _ := o.bare("import site; print(site.getusersitepackages())")
+	o.write(filepath.Join(strings.TrimPrefix(strings.TrimSpace(site), o.dir), "old.pth"), "import sys; vars(sys).pop('orig_argv', None)\n")
+	got, _ = o.run(script, "-Wignore", "-Xutf8")
+	want(t, "output without orig_argv", got, whole)
+	got, _ = o.run(script, "-Xutf8", "-u")
+	want(t, "output without orig_argv, -u", strings.SplitN(got, "\n", 2)[0], strings.SplitN(bare, "\n", 2)[0])
 }
 
 // Thread variables that are not decided are those of the libraries of the process, not of the script and of what it starts;

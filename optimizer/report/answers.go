@@ -100,7 +100,7 @@ func finishedAnswer(d *Data) answer {
 	case r.State == journal.Done:
 		a.Text = join("yes"+after, a.Text)
 	case r.State == journal.Failed:
-		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text, prefixed("last output: ", lastLine(d)))
+		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text, prefixed("last output: ", lastLine(d)), inputAdvice(lastLine(d)))
 	case r.State == journal.Stopped:
 		a.Text = join("no, stopped"+after+": "+exitWords(r), a.Text)
 	case r.State == journal.Planned:
@@ -111,6 +111,14 @@ func finishedAnswer(d *Data) answer {
 		a.Text = join("no, interrupted"+after+": no agent is running", a.Text)
 	}
 	return a
+}
+
+// inputAdvice returns how to pass input to a training that failed at its end, by the last output line of Python.
+func inputAdvice(last string) string {
+	if last != "EOFError: EOF when reading a line" && last != "bdb.BdbQuit" {
+		return ""
+	}
+	return "a terminal is not passed on to a training, a pipe or file is (echo ANSWER | optimize …)"
 }
 
 // join joins the non-empty parts.

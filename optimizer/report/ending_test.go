@@ -32,6 +32,20 @@ func TestOutputOfAFailedRun(t *testing.T) {
 	}
 }
 
+// TestInputAdvice checks that a training that failed at the end of its input is reported with the remedy, and no other.
+func TestInputAdvice(t *testing.T) {
+	for last, advised := range map[string]bool{"EOFError: EOF when reading a line": true, "bdb.BdbQuit": true, "EOFError: Ran out of input": false} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "job.stderr"), []byte("Traceback (most recent call last):\n"+last+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a := finishedAnswer(&Data{Dir: dir, Record: &journal.Record{State: journal.Failed}})
+		if got := strings.Contains(a.Text, "last output: "+last+"; a terminal is not passed on"); got != advised {
+			t.Errorf("%s: %s", last, a.Text)
+		}
+	}
+}
+
 // TestTailIsBounded checks that special files are not read, that long lines and files are cut, and that stdout is used
 // if stderr is empty.
 func TestTailIsBounded(t *testing.T) {

@@ -225,12 +225,15 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 			at = min(at, r.exitAt)
 		}
 		at = max(at, r.Progress.launchedAt())
-		done, total, unit := r.Progress.Done, r.Progress.Total, r.Progress.Unit
+		done, total, unit, beside := r.Progress.Done, r.Progress.Total, r.Progress.Unit, r.Progress.beside.found
 		r.Progress.Add(&rows[i], at)
 		if p := &r.Progress; p.Done < done && p.Unit == unit && p.Rewound && !r.checkpoints.resumed { // see stopRewound
 			p.lose(spentAbove(math.Ceil(p.Done) - 1))
 		}
-		if total > 0 && r.Progress.Total == 0 && r.Progress.Unit == unit {
+		switch {
+		case r.Progress.beside.found && !beside:
+			r.eventOnce(Warning, "concurrent trainings", "several trainings print their epochs side by side: progress and throughput are those of the furthest one, the total is unknown")
+		case total > 0 && r.Progress.Total == 0 && r.Progress.Unit == unit:
 			r.event(Warning, "the training continues after %g %ss: the total is unknown", total, unit)
 		}
 		r.learnTraining(&rows[i])

@@ -209,6 +209,7 @@ type Progress struct {
 	Each      float64       `json:"each,omitempty"`
 	againAt   time.Duration // the first row that may be of a further training; 0: none
 	againFrom float64       // what Earlier then is
+	beside    beside
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
@@ -252,7 +253,7 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 	p.haveMark = false
 	if launch {
 		p.sawResume, p.anyPosition, p.held = false, false, math.Inf(1)
-		p.Earlier, p.Each, p.againAt = 0, 0, 0
+		p.Earlier, p.Each, p.againAt, p.beside = 0, 0, 0, beside{}
 	}
 	return s
 }
@@ -411,7 +412,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	if !ok { // "Epoch 1/5"
 		done = 0
 	}
-	if (ok || announced && p.Unit == "epoch") && p.beginsAgain(done, at, each) {
+	if (ok || announced && p.Unit == "epoch") && !p.beside.found && p.beginsAgain(done, at, each) {
 		p.Earlier, p.Done, p.Each, p.Total, p.haveMark = p.againFrom, p.againFrom, max(p.Total, p.Each), 0, false
 		p.forgetLengths()
 	}
@@ -438,6 +439,10 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.Rewound, p.Done = done <= 1, done
 		p.mark(at, done)
 		return
+	}
+	if told && p.Unit == "epoch" && p.beside.add(done, p.Done) {
+		p.Repeats, p.Each, p.Total = true, max(p.Total, p.Each), 0
+		p.forgetLengths()
 	}
 	if done < p.Done || (done == p.Done && !first) {
 		if done < p.Done {
@@ -495,6 +500,43 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.mark(at, done)
 		p.blockTook, p.blockOf = took, of
 	}
+}
+
+// besideTurns is the number of turns from which epochs are taken for those of several trainings side by side.
+const besideTurns = 3
+
+// beside finds trainings that print their epochs side by side at different paces: rows more than an epoch behind, themselves
+// without a gap, take turns with rows that continue ahead of them. The rows of trainings one after another pass the furthest one
+// without a jump; those of ranks are not behind; a best epoch, printed later, makes gaps.
+type beside struct {
+	found          bool
+	behind, stride float64 // furthest row behind; the last step ahead
+	jump, grown    bool    // the last row was behind; behind has increased since the last turn
+	turns          int
+}
+
+// add reports whether a row at a position shows for the first time that several trainings print side by side.
+func (b *beside) add(done, reached float64) bool {
+	switch {
+	case done > reached:
+		if b.stride = done - reached; b.jump && b.grown {
+			b.turns, b.grown = b.turns+1, false
+		}
+		b.jump = false
+	case done < reached-1:
+		if gap := done - b.behind; gap > 0 {
+			if gap > 1 && gap != b.stride {
+				b.turns = 0
+			}
+			b.behind, b.grown = done, true
+		}
+		b.jump = true
+	default:
+		b.jump = false
+	}
+	first := !b.found && b.turns == besideTurns
+	b.found = b.found || first
+	return first
 }
 
 // preparation is the ratio of lengths above which a training that follows another one is the one that this has prepared, by

@@ -56,6 +56,36 @@ func TestProgressBeginsAgain(t *testing.T) {
 	}
 }
 
+// TestTrainingsSideBySide: the epochs of several trainings that print at different paces have no total; those of trainings one
+// after another, of ranks and of a best epoch are of one.
+func TestTrainingsSideBySide(t *testing.T) {
+	for name, c := range map[string]struct {
+		epochs []float64
+		found  bool
+		done   float64
+	}{
+		"two":                    {[]float64{1, 2, 3, 1, 4, 5, 6, 2, 7, 8, 3, 9, 10, 4, 11, 12, 5, 6, 7, 8, 9, 10, 11, 12}, true, 12},
+		"three":                  {[]float64{1, 2, 1, 3, 1, 4, 5, 2, 6, 2, 7, 3, 8, 9, 3, 4, 10, 5, 11, 4, 12, 6, 5}, true, 12},
+		"each tenth":             {[]float64{10, 20, 30, 10, 40, 50, 20, 60, 70, 30, 80, 90, 40, 100}, true, 100},
+		"late start":             {[]float64{1, 2, 3, 4, 1, 5, 2, 6, 3, 7, 4, 8}, true, 8},
+		"one after another":      {[]float64{1, 2, 3, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, false, 10},
+		"ranks":                  {[]float64{1, 1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6, 7, 6, 7, 8, 8}, false, 8},
+		"best epoch":             {[]float64{1, 2, 3, 1, 4, 1, 5, 6, 4, 7, 4, 8, 9, 7, 10, 7, 11, 12, 10, 13}, false, 13},
+		"best epoch, each tenth": {[]float64{10, 20, 17, 30, 27, 40, 36, 50, 41, 60, 58, 70}, false, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			begin(&p, 0)
+			for i, e := range c.epochs {
+				p.Add(epochRow(e, 120), at(float64(i+1)))
+			}
+			if total := map[bool]float64{false: 120}[c.found]; p.beside.found != c.found || p.Done != c.done || p.Total != total {
+				t.Errorf("side by side %t, %g of %g epochs; want %t, %g of %g", p.beside.found, p.Done, p.Total, c.found, c.done, total)
+			}
+		})
+	}
+}
+
 // TestForgetLengths: the length of one training is not the total of a job that makes several; a total that the user states,
 // or that of an earlier run of the job, is.
 func TestForgetLengths(t *testing.T) {

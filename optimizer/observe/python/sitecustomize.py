@@ -11,32 +11,27 @@ def _start():
 
     here = os.path.dirname(os.path.abspath(__file__))
     try:
-        if os.environ.get("OPTIMIZE_OBSERVE_DIR") and os.environ.get("OPTIMIZE_OBSERVE") != "off":
+        if sys.version_info >= (3, 6) and os.environ.get("OPTIMIZE_OBSERVE_DIR") and os.environ.get("OPTIMIZE_OBSERVE") != "off":
             import optimize_observer
 
             optimize_observer.start(here)
     except Exception:
         pass  # a failure of the observer must not prevent the training
     sys.path[:] = [p for p in sys.path if p != here]
-    rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != here]
-    if rest and rest != [""]:
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    rest = [p for p in paths if p != here]
+    if rest and rest != [""] or paths.count(here) > 1:  # twice: the variable was set and empty
         os.environ["PYTHONPATH"] = os.pathsep.join(rest)
     else:
         os.environ.pop("PYTHONPATH", None)
 
 
 def _hidden():
-    """Run the sitecustomize that Python would have found without this one. Its exceptions propagate."""
-    import importlib.machinery
-    import importlib.util
+    """Run the sitecustomize that Python would have found without this one. Its exceptions propagate, as does that of its absence."""
     import sys
 
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    sys.modules.pop(__name__, None)
+    import sitecustomize  # noqa: F401
 
 
 _start()

@@ -87,7 +87,11 @@ def write_lines():
     one, so that those of several processes mix."""
     import io
 
-    before = sys.orig_argv[1:len(sys.orig_argv) - len(sys.argv)] if hasattr(sys, "orig_argv") else ["-u"]
+    words = getattr(sys, "orig_argv", None)
+    if words is None:  # before 3.10
+        with open("/proc/self/cmdline") as f:
+            words = f.read().split("\0")[:-1]
+    before = words[1:len(words) - len(sys.argv)] if hasattr(sys, "argv") else ["-u"]
     if any(word[:1] == "-" and next((c for c in word[1:] if c in "-ucmWX"), "") == "u" for word in before):
         return  # the command line asks for it
     for number, name in ((1, "stdout"), (2, "stderr")):

@@ -158,10 +158,7 @@ def carry(environment):
         if name == b"OPTIMIZE_OBSERVE" and value == b"off":
             return environment
         if name == b"PYTHONPATH":
-            if value and value.split(b":")[0] != path:
-                path += b":" + value
-            elif value:
-                path = value
+            path = value if value.split(b":")[0] == path else path + b":" + (value or path)
         else:
             settings.pop(name, None)
             out.append(os.fsencode(item))
