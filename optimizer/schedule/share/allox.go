@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/solve"
@@ -85,10 +86,7 @@ const maxAssignment = 1 << 26
 
 // firstOnEach returns the job that runs first on each device; −1: none.
 func firstOnEach(s *schedule.Snapshot, jobs, devices []int) ([]int, error) {
-	first := make([]int, len(devices))
-	for g := range first {
-		first[g] = -1
-	}
+	first := slices.Repeat([]int{-1}, len(devices))
 	if len(jobs) == 0 || len(devices) == 0 {
 		return first, nil
 	}

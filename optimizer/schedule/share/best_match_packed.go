@@ -32,10 +32,8 @@ type bestMatchPacked struct {
 	pairing  *pairing // reused between decisions
 }
 
-func newBestMatchPacked(Options) schedule.Policy { return bestMatchPacked{pairing: newPairing()} }
-
-func newSRTFPacked(Options) schedule.Policy {
-	return bestMatchPacked{shortest: true, pairing: newPairing()}
+func newBestMatchPacked(shortest bool) func(Options) schedule.Policy {
+	return func(Options) schedule.Policy { return bestMatchPacked{shortest, newPairing()} }
 }
 
 // Traits sets OnlyShares and Packs.

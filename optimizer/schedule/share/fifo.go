@@ -168,8 +168,6 @@ func (p *publishedFIFO) fill(s *schedule.Snapshot, queue, free []int) {
 // devices (Gavel, section 4.4 "FIFO"). The first job that fits on no type blocks those behind it. O(jobs · types).
 type fifoPerf struct{}
 
-func newFIFOPerf(Options) schedule.Policy { return fifoPerf{} }
-
 // Traits returns those of Gavel's FIFO_Perf.
 func (fifoPerf) Traits() schedule.Traits {
 	return schedule.Traits{Name: "FIFO_Perf", FixedOrder: true, OnlyShares: true}

@@ -56,7 +56,8 @@ func (p *tiresias) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 			}
 		}
 	}
-	placed := placeByOrder(withRestarts(s), order)
+	free, left := freeDevices(s)
+	placed := placeInto(withRestarts(s), order, free, left)
 	for _, w := range placed {
 		runs[s.Jobs[w.a].ID] = true
 	}
