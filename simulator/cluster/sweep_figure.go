@@ -187,7 +187,7 @@ func (f *Figure) Sweep(o FigureOptions) (*Sweep, error) {
 			if err := figureMechanism(group, &c); err != nil {
 				return nil, err
 			}
-			s.Scenarios = append(s.Scenarios, Scenario{Name: labelled(short(x)+" "+s.XName, group), Group: group, X: x, Config: c, Policies: policies[group]})
+			s.Scenarios = append(s.Scenarios, Scenario{Name: strings.TrimSuffix(short(x)+" "+s.XName+", "+group, ", "), Group: group, X: x, Config: c, Policies: policies[group]})
 		}
 	}
 	return s, nil
@@ -229,14 +229,6 @@ func figureMechanism(group string, c *Config) error {
 		return fmt.Errorf("group %q of a figure is unknown", group)
 	}
 	return nil
-}
-
-// labelled joins two labels; the second may be empty.
-func labelled(a, b string) string {
-	if b == "" {
-		return a
-	}
-	return a + ", " + b
 }
 
 // at returns the published value at a load; NaN if none exists.
@@ -321,12 +313,8 @@ func (f *Figure) ceiling() float64 {
 
 // value returns our value of a line at a load in seconds; NaN unless every seed has one.
 func value(o *Outcome, l *figureLine, x float64) float64 {
-	for k := range o.Scenarios {
-		if s := &o.Scenarios[k]; s.Group == l.Group && s.X == x {
-			r, ok := o.At(k).Row(l.Policy, l.Metric)
-			if !ok || r.N < len(o.Seeds) {
-				return math.NaN()
-			}
+	if k := o.find(l.Group, x); k >= 0 {
+		if r, ok := o.At(k).Row(l.Policy, l.Metric); ok && r.N == len(o.Seeds) {
 			return float64(r.Mean)
 		}
 	}

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -99,21 +100,15 @@ type Generator struct {
 // NewGenerator validates the options and returns a Generator. The error joins all problems; it wraps errNoKinds if the options
 // exclude all kinds.
 func NewGenerator(o GeneratorOptions) (*Generator, error) {
-	if o.Set == "" {
-		o.Set = TrainingSet
-	}
+	o.Set = cmp.Or(o.Set, TrainingSet)
 	if o.Kinds == nil {
 		o.Kinds = Embedded()
 	}
 	if o.Mix == (Mix{}) {
 		o.Mix = Mix{5, 3, 2}
 	}
-	if o.Spot == 0 {
-		o.Spot = 0.2
-	}
-	if o.MaxGPUs == 0 {
-		o.MaxGPUs = 16
-	}
+	o.Spot = cmp.Or(o.Spot, 0.2)
+	o.MaxGPUs = cmp.Or(o.MaxGPUs, 16)
 	var problems []error
 	if !slices.Contains([]Set{TrainingSet, heldOutSet, All}, o.Set) {
 		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, TrainingSet, heldOutSet, All))

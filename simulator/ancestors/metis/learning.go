@@ -356,10 +356,7 @@ func (t *task) george() (*search, error) {
 				return nil, fmt.Errorf("%w: %d containers of app %d on %d nodes, at most one on each", place.ErrInfeasible, k, a+1, len(t.kind))
 			}
 		}
-		tr.limits = make([]uint16, len(tr.start))
-		for i := range tr.limits {
-			tr.limits[i] = 1
-		}
+		tr.limits = slices.Repeat([]uint16{1}, len(tr.start))
 	}
 	return &search{tree: tr, batch: t.problem.Batch, rate: 0.002, start: 0.1, update: 20, episodes: 8000, entropy: 0.03, budget: max(0, budget),
 		price: &morl.PID{Kp: 0.5, Ki: 0.05, Kd: 0.1, Smooth: 0.9, Most: 20}, finish: t.finishNodes(tr, list)}, nil
