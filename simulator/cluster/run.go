@@ -158,7 +158,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	}
 	s := &simulation{
 		Config: c, ctx: ctx, policy: policy, options: options, traits: policy.Traits(), source: src,
-		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c), done: make(chan error, 1),
+		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: usage{1, make([][]float64, len(c.Devices))}, expected: expectedJobs(c), done: make(chan error, 1),
 	}
 	s.traits.Name = cmp.Or(s.traits.Name, c.Policy)
 	for _, d := range c.Devices {

@@ -270,7 +270,7 @@ func (f *Figure) Beside(o *Outcome) {
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
-	picture := page.Chart{Title: f.About, Note: "dashed: published", X: page.Axis{Name: o.XName}, Y: page.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
+	picture := page.Chart{Title: f.About, Note: "dashed: published", X: page.Axis{Name: o.XName}, Y: page.Axis{Name: "hours", Zero: true, Max: map[bool]float64{false: 100}[f.static]}} // slightly above the published values except for outliers
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
@@ -300,15 +300,6 @@ func (f *Figure) Beside(o *Outcome) {
 		c.Charts = nil
 	}
 	c.Charts = append([]page.Chart{picture}, c.Charts...)
-}
-
-// ceiling returns the upper limit of the chart in hours, which is slightly above the published values except for
-// outliers; 0 for static figures, whose chart has no fixed limit.
-func (f *Figure) ceiling() float64 {
-	if f.static {
-		return 0
-	}
-	return 100
 }
 
 // value returns our value of a line at a load in seconds; NaN unless every seed has one.

@@ -72,10 +72,7 @@ func (p *alloX) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *alloX) State() ([]byte, error) { return encodeState(p.held) }
-
-// Restore implements schedule.Stateful.
-func (p *alloX) Restore(state []byte) error { return decodeState(state, &p.held) }
+func (p *alloX) State() []any { return []any{&p.held} }
 
 // slowestRate is the rate assumed on a device type on which a job does not run.
 const slowestRate = 1e-10

@@ -65,10 +65,7 @@ func (p *fifo) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *fifo) State() ([]byte, error) { return encodeState(p.held) }
-
-// Restore implements schedule.Stateful.
-func (p *fifo) Restore(state []byte) error { return decodeState(state, &p.held) }
+func (p *fifo) State() []any { return []any{&p.held} }
 
 // publishedFIFO is Gavel's FIFO as published. The device type is drawn at random, but the job is assigned the last
 // type in alphabetical order that remains in the list, even if it lacks free devices; and when a type has exactly

@@ -114,13 +114,8 @@ func (p *sia) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 func (p *sia) MaxLoss() float64 { return p.loss }
 
 // State implements schedule.Stateful.
-func (p *sia) State() ([]byte, error) {
-	return encodeState(p.jobs, p.prices, p.round, p.chosen, p.ids, p.decided)
-}
-
-// Restore implements schedule.Stateful.
-func (p *sia) Restore(state []byte) error {
-	return decodeState(state, &p.jobs, &p.prices, &p.round, &p.chosen, &p.ids, &p.decided)
+func (p *sia) State() []any {
+	return []any{&p.jobs, &p.prices, &p.round, &p.chosen, &p.ids, &p.decided}
 }
 
 // siaConfigurations returns sizes with powers of two within a server, then whole servers.

@@ -1,6 +1,7 @@
 package metis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,10 +86,7 @@ func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learning
 }
 
 func (o learningOptions) method() string {
-	if o.Method == "" {
-		return "metis"
-	}
-	return o.Method
+	return cmp.Or(o.Method, "metis")
 }
 
 // placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
@@ -98,9 +96,7 @@ func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOption
 	if err := t.check(); err != nil {
 		return nil, nil, err
 	}
-	if o.Workers == 0 {
-		t.Workers = runtime.GOMAXPROCS(0)
-	}
+	t.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	t.kind = p.TypeOf()
 	for k := range p.Types {
 		t.values = append(t.values, p.PatternValues(o.Objective, k))

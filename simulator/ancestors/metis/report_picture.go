@@ -27,8 +27,8 @@ func (v *view) pictured() page.Document {
 func (v *view) curve() page.Chart {
 	mean, best := page.Series{Name: "mean of the episodes"}, page.Series{Name: "best so far"}
 	for _, p := range v.Curve {
-		mean.Points = append(mean.Points, page.Point{X: float64(p.Episode), Y: p.Mean})
-		best.Points = append(best.Points, page.Point{X: float64(p.Episode), Y: p.Best})
+		mean.Points = append(mean.Points, page.Point{X: float64(p.Episode), Y: float64(p.Mean)})
+		best.Points = append(best.Points, page.Point{X: float64(p.Episode), Y: float64(p.Best)})
 	}
 	c := page.Chart{Title: "Learning", Note: "objective over the episodes that were played", X: page.Axis{Name: "episodes"}, Y: page.Axis{Name: v.objective()},
 		Series: []page.Series{mean, best}}
