@@ -1,9 +1,6 @@
 package solve
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // interior is a primal-dual interior-point method (Mehrotra's predictor-corrector, 1992) for a program. Its iterates
 // tend to the analytic centre of the optimal face; the result is not rounded to a vertex. One iteration costs O(Σ_g
@@ -102,7 +99,10 @@ func newInterior(p *program) *interior {
 // touchedRows returns the coupling rows of each group. Consecutive groups whose columns have the same kinds and links
 // share one list.
 func (p *program) touchedRows() []groupRows {
-	place := slices.Repeat([]int32{-1}, len(p.capacity)+p.links)
+	place := make([]int32, len(p.capacity)+p.links)
+	for i := range place {
+		place[i] = -1
+	}
 	all := make([]groupRows, p.groups())
 	for g := range all {
 		from, to := p.start[g], p.start[g+1]

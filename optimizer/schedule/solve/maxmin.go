@@ -54,8 +54,22 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 	return sol, m.judge(what, sol.Gap)
 }
 
-// best returns an optimal point, moved to the centre of the optimal face if central is set.
+// manyGroups is the minimum number of distinct groups for which the cutting-plane method is tried. With fewer, the
+// interior-point method is faster than an attempt that may fail.
+const manyGroups = 64
+
+// best returns an optimal point. Where the capacities alone bind, it is the result of the cutting-plane method. If
+// the point must be central, that result is used only if the optimum is unique; otherwise the optima differ only in
+// where jobs run.
 func (m *maxMinProgram) best(central bool) *point {
+	if m.pairing == nil && m.groups() >= manyGroups {
+		m.set()
+		if c := newCutting(m.program); c != nil {
+			if p := c.solve(m.wanted); p != nil && (!central || c.alone()) {
+				return p
+			}
+		}
+	}
 	for {
 		p, it := m.optimise(m.set, nil)
 		if central {

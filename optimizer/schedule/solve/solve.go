@@ -3,9 +3,10 @@
 //
 // All allocation programs have the same block structure (program.go): each job has a few columns and at most three
 // rows of its own, and only the capacity rows couple jobs. One interior-point method that exploits this structure
-// (interior.go) solves all of them; identical jobs form one block. Results are certified: Solution.Gap is the distance
-// of a feasible point from a dual bound, and both are recomputed from the inputs rather than taken from the residuals
-// of the method.
+// (interior.go) solves all of them; identical jobs form one block. Max-min programs that are bound by the capacities
+// alone are solved faster by price decomposition (cuts.go): given prices of the capacities, the subproblem of each
+// job is independent. Results are certified: Solution.Gap is the distance of a feasible point from a dual bound, and
+// both are recomputed from the inputs rather than taken from the residuals of the method.
 //
 // The package is not a general solver: only Assign has integer variables, and no rows beyond those of Sharing are
 // supported.
