@@ -11,7 +11,7 @@ import (
 type Quality string
 
 const (
-	Excellent    Quality = "excellent"    // cheaper and faster, or one of them without loss in the other
+	excellent    Quality = "excellent"    // cheaper and faster, or one of them without loss in the other
 	good         Quality = "good"         // a gain in one that is worth the loss in the other
 	questionable Quality = "questionable" // a gain in one with too great a loss in the other
 	Bad          Quality = "bad"          // more expensive and slower, or one of them without any gain
@@ -53,7 +53,7 @@ func Judge(cost, time float64) Quality {
 	faster, slower := time < 1-sameWithin, time > 1+sameWithin
 	switch {
 	case cheaper && !slower, faster && !dearer:
-		return Excellent
+		return excellent
 	case !cheaper && !faster && (dearer || slower):
 		return Bad
 	case cheaper && math.Log(time) <= -patience*math.Log(cost), faster && cost*time <= 1:

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -24,10 +25,7 @@ const defaultMargin = 0.15
 // values are not checked; see [Need.Unchecked]. Accelerators that do not run CUDA, such as Trainium, fit only if
 // requested by name.
 func (n Need) Fits(o Offer) (ok bool, lacks string) {
-	margin := n.Margin
-	if margin == 0 {
-		margin = defaultMargin
-	}
+	margin := cmp.Or(n.Margin, defaultMargin)
 	grow := 1 + max(0, margin)
 	var list []string
 	lack := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }

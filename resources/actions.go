@@ -16,10 +16,14 @@ type ActionSpace struct {
 	Limits Limits
 	// WithMemory selects the 27 actions; false the 9.
 	WithMemory bool
-	// Step sizes; 0 means 1 GPU, 4 CPUs, 8 GiB.
-	GPUStep, CPUStep int
-	MemoryStep       GiB
 }
+
+// The sizes of a step.
+const (
+	gpuStep    = 1
+	cpuStep    = 4
+	memoryStep = GiB(8)
+)
 
 // Size returns the number of actions, 9 or 27.
 func (s ActionSpace) Size() int {
@@ -59,7 +63,6 @@ func (s ActionSpace) Index(c change) (i int, ok bool) {
 // Describe returns a phrase for the user, such as "1 GPU more, 4 CPUs fewer".
 func (s ActionSpace) Describe(i int) string {
 	c := s.Change(i)
-	gpu, cpu, memory := s.steps()
 	var parts []string
 	say := func(d int, amount, less string) {
 		switch d {
@@ -69,9 +72,9 @@ func (s ActionSpace) Describe(i int) string {
 			parts = append(parts, amount+" "+less)
 		}
 	}
-	say(c.GPU, plural(gpu, "GPU"), "fewer")
-	say(c.CPU, plural(cpu, "CPU"), "fewer")
-	say(c.Memory, fmt.Sprintf("%.4g GiB", float64(memory)), "less")
+	say(c.GPU, plural(gpuStep, "GPU"), "fewer")
+	say(c.CPU, plural(cpuStep, "CPU"), "fewer")
+	say(c.Memory, fmt.Sprintf("%.4g GiB", float64(memoryStep)), "less")
 	if len(parts) == 0 {
 		return "no change"
 	}
@@ -85,30 +88,14 @@ func plural(n int, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
-// steps returns the step sizes with defaults applied.
-func (s ActionSpace) steps() (gpu, cpu int, memory GiB) {
-	gpu, cpu, memory = s.GPUStep, s.CPUStep, s.MemoryStep
-	if gpu <= 0 {
-		gpu = 1
-	}
-	if cpu <= 0 {
-		cpu = 4
-	}
-	if !(memory > 0) {
-		memory = 8
-	}
-	return gpu, cpu, memory
-}
-
 // Apply applies a step to a, clipped to the limits. All other fields of a are kept; chosen devices are cleared if
 // their number changes. An allocation outside the limits is moved into them by every action.
 func (s ActionSpace) Apply(i int, a Allocation) Allocation {
 	c := s.Change(i)
-	gpu, cpu, memory := s.steps()
 	next := a
-	next.GPUs += c.GPU * gpu
-	next.CPUs += c.CPU * cpu
-	next.Memory += GiB(c.Memory) * memory
+	next.GPUs += c.GPU * gpuStep
+	next.CPUs += c.CPU * cpuStep
+	next.Memory += GiB(c.Memory) * memoryStep
 	if next.GPUs != a.GPUs {
 		next.GPUIDs = nil
 	}

@@ -72,9 +72,7 @@ func TestDevicesFollowTheirNumber(t *testing.T) {
 }
 
 func drawSpace(t *rapid.T) ActionSpace {
-	return ActionSpace{Limits: drawLimits(t), WithMemory: rapid.Bool().Draw(t, "27"),
-		GPUStep: rapid.IntRange(0, 3).Draw(t, "GPU step"), CPUStep: rapid.IntRange(0, 9).Draw(t, "CPU step"),
-		MemoryStep: GiB(rapid.IntRange(0, 12).Draw(t, "memory step"))}
+	return ActionSpace{Limits: drawLimits(t), WithMemory: rapid.Bool().Draw(t, "27")}
 }
 
 func TestActionIndexAndChangeAreOneToOne(t *testing.T) {

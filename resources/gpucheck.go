@@ -34,9 +34,6 @@ type GPUCheck struct {
 	Running   bool
 	Processes []GPUProcess // on all devices; nil before a run or if the driver does not report them
 	JobPIDs   []int        // of the whole process tree
-	// ForeignPIDs is true if the driver reports pids of another pid namespace (inside most containers); processes can
-	// then not be matched.
-	ForeignPIDs bool
 }
 
 // Problems compares the allocation of a job with its visible devices and the devices that its processes use. It
@@ -60,12 +57,8 @@ func (in GPUCheck) Problems() []problem {
 		add("device-gone", true, "choose the devices again; a device that was present before has failed or was removed (see the kernel log for Xid errors)", "%v", err)
 	}
 	seen := checkVisible(in, add)
-	checkSlices(seen, add)
-	if in.ForeignPIDs {
-		if in.Running && len(in.Processes) > 0 {
-			add("pids-unknown", false, "share the host's pid namespace with the container to have this checked", "the driver counts processes in another pid namespace: which of them are the job's is unknown")
-		}
-		return ps
+	if len(seen) > 1 && slices.ContainsFunc(seen, func(g GPU) bool { return g.MIG }) {
+		add("mig-many", false, "start one process per slice, each with its own CUDA_VISIBLE_DEVICES, or give one larger slice", "%d devices with MIG slices among them: one CUDA process can use only one slice", len(seen))
 	}
 	checkProcesses(in, seen, add)
 	return ps
@@ -89,13 +82,6 @@ func checkVisible(in GPUCheck, add addProblem) []GPU {
 		add("device-count", false, "leave CUDA_VISIBLE_DEVICES to the optimizer: work on other devices is neither counted nor paid", "%d GPUs are given, the job sees %d", n, len(seen))
 	}
 	return seen
-}
-
-// checkSlices reports several visible devices with MIG slices among them.
-func checkSlices(seen []GPU, add addProblem) {
-	if len(seen) > 1 && slices.ContainsFunc(seen, func(g GPU) bool { return g.MIG }) {
-		add("mig-many", false, "start one process per slice, each with its own CUDA_VISIBLE_DEVICES, or give one larger slice", "%d devices with MIG slices among them: one CUDA process can use only one slice", len(seen))
-	}
 }
 
 // checkProcesses compares the devices that processes use with the allocated ones. Without chosen devices, the first

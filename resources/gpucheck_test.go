@@ -34,8 +34,6 @@ func TestValidateGPUs(t *testing.T) {
 			Processes: []GPUProcess{on("GPU-b", 77)}}, want: []string{"shared"}},
 		"runs outside": {in: GPUCheck{Host: testHost(3), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true,
 			Processes: []GPUProcess{on("GPU-a", 10), on("GPU-b", 10), on("GPU-c", 10)}, JobPIDs: []int{10}}, want: []string{"outside"}},
-		"pids of an other namespace": {in: GPUCheck{Host: testHost(2), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true, ForeignPIDs: true,
-			Processes: []GPUProcess{on("GPU-a", 4000010)}, JobPIDs: []int{10}}, want: []string{"pids-unknown"}},
 		"two slices": {in: GPUCheck{Host: Host{GPUs: []GPU{{UUID: "MIG-a", MIG: true}, {UUID: "MIG-b", MIG: true}}},
 			Allocation: Allocation{GPUs: 2, CPUs: 1}, Visible: "MIG-a,MIG-b", VisibleSet: true}, want: []string{"mig-many"}},
 	}

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,9 +68,7 @@ func groupName(runID string) string {
 	if len(clean) > 100 {
 		clean = clean[:100]
 	}
-	if clean == "" {
-		clean = "run"
-	}
+	clean = cmp.Or(clean, "run")
 	return groupPrefix + clean
 }
 

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,10 +22,7 @@ const (
 )
 
 func (r Roots) proc(elem ...string) string {
-	root := r.Proc
-	if root == "" {
-		root = procRoot
-	}
+	root := cmp.Or(r.Proc, procRoot)
 	return filepath.Join(append([]string{root}, elem...)...)
 }
 

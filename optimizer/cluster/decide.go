@@ -2,11 +2,9 @@ package cluster
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/share"
 )
 
 // Decide implements schedule.World: it calls the policy with the jobs that may move. Devices of jobs that must not be
@@ -232,6 +230,3 @@ func (s *scheduler) SizedRate(j *schedule.ActiveJob, device, gpus int) float64 {
 	rate, _ := s.Rates.Alone(j.ID, device, gpus)
 	return rate
 }
-
-// newRandom returns the source of policies that draw.
-func newRandom(seed int64) share.Random { return rand.New(rand.NewPCG(uint64(seed), 0)) }

@@ -214,15 +214,6 @@ type predicted struct {
 	took   time.Duration
 }
 
-// takeForecast takes the result of a forecast.
-func (s *server) takeForecast(p predicted) {
-	s.predicting = false
-	s.predictNext = s.now() + max(shortestPause, forecastPause*p.took.Seconds())
-	if p.policy == s.scheduler.Policy {
-		s.takeStarts(p.starts)
-	}
-}
-
 // takeStarts stores predicted starts. The first one of each waiting becomes part of the event of the start.
 func (s *server) takeStarts(starts map[int][3]float64) {
 	if len(starts) == 0 && len(s.starts) == 0 {

@@ -38,7 +38,8 @@ func (s *server) begin(l *live, adopt bool) {
 	}
 	packs, hold := s.scheduler.policy.Traits().Packs, ""
 	if packs {
-		hold = s.holdOf(l)
+		digest := sha256.Sum256([]byte(places(l.Job))) // the jobs on these devices run in one directory of allocations
+		hold = dirOf(s.StateDir, "allocations", fmt.Sprintf("%x", digest[:8]))
 	}
 	place := s.Site.Place(l.spec.Config, device, where, hold)
 	cfg, lease := place.Config, place.Lease
@@ -86,12 +87,6 @@ var errPanicked = errors.New("its agent panicked")
 
 // mostPanics is the number of panics after which the last agent of a job stops it.
 const mostPanics = 3
-
-// holdOf returns the directory of the allocations of an engine in which the jobs on the devices of a job run.
-func (s *server) holdOf(l *live) string {
-	digest := sha256.Sum256([]byte(places(l.Job)))
-	return dirOf(s.StateDir, "allocations", fmt.Sprintf("%x", digest[:8]))
-}
 
 // life is a stretch of a run that an agent carries.
 type life struct {
@@ -345,9 +340,7 @@ func (s *server) takeResult(r result) {
 		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))
 		l.Job.Reason = "the disk was full"
 	default:
-		if why == "" {
-			why = reason
-		}
+		why = cmp.Or(why, reason)
 		s.end(l, Failed, why)
 	}
 }

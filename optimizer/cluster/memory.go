@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 
 	"trainopt/optimizer/run"
@@ -68,9 +69,7 @@ func (s *server) noteMemory(l *live, st *run.Status) {
 	switch both := l.resident + other.resident; {
 	case used > fullMemory*total:
 		first, last := inOrder(l, other)
-		if first.Memory.Device == 0 {
-			first.Memory.Device = max(used-last.Memory.Device, used/2)
-		}
+		first.Memory.Device = cmp.Or(first.Memory.Device, max(used-last.Memory.Device, used/2))
 		last.Memory.Device = max(last.Memory.Device, used-first.Memory.Device)
 		s.separate(l, other, fmt.Sprintf("%.3g of %.3g GiB of a device are used", used, total))
 	case host > 0 && l.resident > 0 && other.resident > 0 && both > fullMemory*host:

@@ -11,7 +11,6 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/inspect"
 )
 
 // speeds predicts how much faster a training is on one GPU model than on another, from published measurements of
@@ -65,15 +64,6 @@ func (s *speeds) predict(model, a, b string) logRatio {
 
 // gpuModel returns the canonical model of a device type: "a100-sxm4-40gb" becomes "A100 40GB".
 func gpuModel(device string) string { return cost.GPUModel(strings.ReplaceAll(device, "-", " ")) }
-
-// modelOf returns the model that a job trains, as far as inspection of its script finds it; empty otherwise.
-func modelOf(spec *Spec) string {
-	_, ins, err := inspect.Resolve(spec.Config.Train, spec.Config.Args, inspect.ResolveOptions{Python: spec.Config.Python, Dir: spec.Config.Dir})
-	if err != nil {
-		return ""
-	}
-	return ins.Model.Value
-}
 
 // commandOf returns a digest of what a job trains: equal for jobs of the same command.
 func commandOf(spec *Spec) string {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/schedule"
 )
 
@@ -79,7 +80,9 @@ func (d Device) typeOf() schedule.DeviceType {
 func (l *learner) add(j *Job, spec *Spec) {
 	model := ""
 	if len(l.devices) > 1 && !j.State.Ended() {
-		model = modelOf(spec)
+		if _, ins, err := inspect.Resolve(spec.Config.Train, spec.Config.Args, inspect.ResolveOptions{Python: spec.Config.Python, Dir: spec.Config.Dir}); err == nil {
+			model = ins.Model.Value
+		}
 	}
 	l.enter(j, spec, model)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -88,9 +89,7 @@ const defaultRound = 360
 
 // newScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
 func newScheduler(o options, origin float64) (*scheduler, error) {
-	if o.Round == 0 {
-		o.Round = defaultRound
-	}
+	o.Round = cmp.Or(o.Round, defaultRound)
 	if !(o.Round > 0) || math.IsInf(o.Round, 0) {
 		return nil, fmt.Errorf("round of %v s: want a positive time", o.Round)
 	}
@@ -146,9 +145,7 @@ func (s *scheduler) Admit(now float64, job *Job, spec *Spec) error {
 // member returns a job in the form that the engine and policies require.
 func (s *scheduler) member(now float64, job *Job, spec *Spec) *member {
 	m := &member{Job: job, spec: spec}
-	if m.Counted == 0 {
-		m.Counted = now
-	}
+	m.Counted = cmp.Or(m.Counted, now)
 	m.trace = schedule.Job{ID: job.ID, GPUs: max(spec.Min, 1), Weight: cmp.Or(spec.Weight, 1), SLO: math.NaN(), Deadline: math.NaN(), User: spec.User,
 		Arrival: s.policyTime(unix(spec.Submitted))}
 	if d := spec.Config.SLA.TimeMax; d > 0 {
@@ -319,7 +316,7 @@ func (s *scheduler) SetPolicy(now float64, name string) error {
 }
 
 func (s *scheduler) newPolicy(name string) (schedule.Policy, error) {
-	return share.New(name, share.Options{Random: newRandom(s.Seed)})
+	return share.New(name, share.Options{Random: rand.New(rand.NewPCG(uint64(s.Seed), 0))})
 }
 
 // Halt stops all jobs that keep their work, and starts none any more.

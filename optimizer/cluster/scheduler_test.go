@@ -27,7 +27,7 @@ func TestLiveIsSimulated(t *testing.T) {
 			t.Parallel()
 			const cost = 20
 			trace := drawTrace(3, 18, smallCluster, true, policy == "allox")
-			custom, err := share.New(policy, share.Options{Random: newRandom(0)})
+			custom, err := share.New(policy, share.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

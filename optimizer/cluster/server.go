@@ -326,7 +326,11 @@ func (s *server) loop(stop <-chan os.Signal) error {
 		case up := <-s.up:
 			s.takeUp(up)
 		case p := <-s.forecasts:
-			s.takeForecast(p)
+			s.predicting = false
+			s.predictNext = s.now() + max(shortestPause, forecastPause*p.took.Seconds())
+			if p.policy == s.scheduler.Policy {
+				s.takeStarts(p.starts)
+			}
 		case <-timer.C:
 		}
 		s.takeSpool()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
 )
 
 // savedScheduler is the form of a scheduler in State.
@@ -33,7 +34,7 @@ func (s *scheduler) State() ([]byte, error) {
 		return nil, err
 	}
 	if p, ok := s.policy.(schedule.Stateful); ok {
-		if saved.Memory, err = p.State(); err != nil {
+		if saved.Memory, err = json.Marshal(p.State()); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +118,7 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 		return nil
 	}
 	if p, ok := s.policy.(schedule.Stateful); ok && saved.Memory != nil {
-		return p.Restore(saved.Memory)
+		return share.Restore(p, saved.Memory)
 	}
 	return nil
 }

@@ -3,11 +3,13 @@ package perf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strings"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // errNoData is returned when no usable observation exists.
@@ -67,7 +69,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 	}
 	newForm, ok := forms[name]
 	if !ok {
-		return nil, fmt.Errorf("fit performance model: no form named %q, want %s", name, formNames())
+		return nil, fmt.Errorf("fit performance model: no form named %q, want %s", name, strings.Join(slices.Sorted(maps.Keys(forms)), " or "))
 	}
 	ref := stretches[0]
 	for _, s := range stretches {
@@ -85,15 +87,6 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 	m.curve = newForm(ctx)
 	m.fit(newPosterior(m.curve, ctx, stretches, m.pointer, noise))
 	return m, nil
-}
-
-func formNames() string {
-	names := []string{}
-	for n := range forms {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return strings.Join(names, " or ")
 }
 
 // newest keeps at most maxSegments segments: the latest of this run first, then the latest recalled ones.
@@ -177,7 +170,7 @@ func (m *Model) fit(p *posterior) {
 		}
 	}
 	climb()
-	best := modes[argmax(values)]
+	best := modes[floats.MaxIdx(values)]
 	for round := range outlierRounds {
 		if !p.reweigh(best) {
 			break
@@ -202,16 +195,6 @@ func (m *Model) fit(p *posterior) {
 			m.draws[k].level -= math.Log(fastestLater) * (float64(i) + 0.5) / fast
 		}
 	}
-}
-
-func argmax(v []float64) int {
-	best := 0
-	for i := range v {
-		if v[i] > v[best] {
-			best = i
-		}
-	}
-	return best
 }
 
 // reweigh updates the trust of each segment from its leave-one-out residual at z, as in the expectation step for
@@ -273,8 +256,11 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 		if !ok {
 			continue
 		}
-		for i := range member {
-			member[i] = asNumber(p.place[i] == g)
+		clear(member)
+		for i, at := range p.place {
+			if at == g {
+				member[i] = 1
+			}
 		}
 		forward(p.cov, member, member)
 		forward(p.cov, p.resid, p.half)
@@ -289,13 +275,6 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 	}
 	copy(p.own, found)
 	return changed
-}
-
-func asNumber(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // stratifiedNormals returns n standard normal numbers, one from each n-quantile, in random order.

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -83,15 +84,10 @@ func (m *Model) logAt(d *draw, p point, phi *[features]float64, place int) float
 // drift returns the additional drift at a point that exchanges gradients between nodes and was not measured in this
 // run.
 func (m *Model) drift(p point) float64 {
-	if across(p, m.options.GPUsPerNode) && !m.timedAt(p) {
+	if across(p, m.options.GPUsPerNode) && !slices.ContainsFunc(m.stretches, func(s segment) bool { return !s.recalled && m.pointer.at(s.at) == p }) {
 		return acrossDrift
 	}
 	return 0
-}
-
-// timedAt reports whether this run measured a point.
-func (m *Model) timedAt(p point) bool {
-	return slices.ContainsFunc(m.stretches, func(s segment) bool { return !s.recalled && m.pointer.at(s.at) == p })
 }
 
 // logDraws returns the draws of the log seconds per unit without the drift of the remainder.
@@ -119,10 +115,7 @@ func (m *Model) PeakMemoryGiB() float64 { return m.peak }
 
 // Throughput returns the predicted samples/s, or units/s when the samples per unit are unknown.
 func (m *Model) Throughput(a resources.Allocation) sla.Interval {
-	per := m.samples
-	if per == 0 {
-		per = 1
-	}
+	per := cmp.Or(m.samples, 1)
 	t := m.UnitSeconds(a)
 	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
 }
@@ -214,9 +207,6 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
-	}
-	if noun == "segment" {
-		return fmt.Sprintf("%d segments", n)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -51,9 +51,7 @@ func (m *Model) NextProbe(candidates, measured []resources.Allocation, o ProbeOp
 	if m == nil || len(candidates) == 0 {
 		return nil
 	}
-	if o.MinGain == 0 {
-		o.MinGain = 0.01
-	}
+	o.MinGain = cmp.Or(o.MinGain, 0.01)
 	if o.Units <= 0 {
 		o.Units = 3
 	}

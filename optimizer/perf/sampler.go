@@ -3,7 +3,9 @@ package perf
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -54,7 +56,7 @@ func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][
 // modeComponents returns Laplace approximations at the distinct modes. Modes with a log density more than 8 below the
 // best are dropped.
 func (p *posterior) modeComponents(modes [][]float64, values []float64) []component {
-	best := values[argmax(values)]
+	best := values[floats.MaxIdx(values)]
 	var out []component
 	for i, m := range modes {
 		if best-values[i] > 8 || near(m, modes[:i]) {
@@ -100,7 +102,7 @@ func kernelComponents(points, centres [][]float64, logw []float64) []component {
 	cov.ScaleSym(part, cov)
 	var chol mat.Cholesky
 	if !chol.Factorize(cov) {
-		chol.Factorize(mat.NewDiagDense(d, ones(d)))
+		chol.Factorize(mat.NewDiagDense(d, slices.Repeat([]float64{1}, d)))
 	}
 	var lower mat.TriDense
 	chol.LTo(&lower)
@@ -190,14 +192,6 @@ func identity(d int) *mat.Dense {
 		m.Set(i, i, 1)
 	}
 	return m
-}
-
-func ones(d int) []float64 {
-	v := make([]float64, d)
-	for i := range v {
-		v[i] = 1
-	}
-	return v
 }
 
 // relative converts log weights to weights with a maximum of 1; NaN becomes 0.

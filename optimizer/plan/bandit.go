@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"trainopt/morl"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 )
 
@@ -253,16 +254,9 @@ func batchWords(b *morl.Thompson, pull morl.Pull, arms []int, recurrence int, me
 	case pull.Round > 0:
 		text += fmt.Sprintf(", %s, because it is the next to be tried once (batch %d is the best so far)", expected(pull.Arm), arms[best])
 	case pull.Arm == best:
-		text += fmt.Sprintf(", %s, because it is the best of %d batch sizes by %d run%s with it", expected(best), len(arms), at.Pulls, plural(at.Pulls))
+		text += fmt.Sprintf(", %s, because it is the best of %d batch sizes by %s with it", expected(best), len(arms), page.Plural(at.Pulls, "run"))
 	default:
 		text += fmt.Sprintf(", %s, because it may yet be better than batch %d (%.2f ± %.2f)", expected(pull.Arm), arms[best], beliefs[best].Mean, beliefs[best].SD)
 	}
 	return text
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -155,13 +156,9 @@ func largestBatch(s Snapshot, batches []int) float64 {
 			largest = max(largest, 2*perGPU(a.BatchSize, a.GPUs))
 		}
 	}
-	if largest == 0 {
-		largest = perGPU(s.Baseline.BatchSize, s.Baseline.GPUs)
-	}
+	largest = cmp.Or(largest, perGPU(s.Baseline.BatchSize, s.Baseline.GPUs))
 	for _, b := range batches {
-		if largest == 0 {
-			largest = float64(b)
-		}
+		largest = cmp.Or(largest, float64(b))
 	}
 	return largest
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -213,10 +214,7 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 
 // throughput returns samples/s, or units/s when the samples per unit are unknown. The pace changes as that of the whole run.
 func (f *forecast) throughput(unit []float64) sla.Interval {
-	per := f.s.Model.UnitSamples()
-	if per == 0 {
-		per = 1
-	}
+	per := cmp.Or(f.s.Model.UnitSamples(), 1)
 	e := Ending{Drift: f.s.Ending.Drift, Load: f.s.Ending.Load}
 	work := quantiles(unit)
 	t := e.Extend(work, 0)

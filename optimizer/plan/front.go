@@ -1,8 +1,9 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
+	"math"
+
+	"trainopt/morl/pareto"
 )
 
 // objectives returns the three coordinates of the front; lower is better.
@@ -11,54 +12,25 @@ func objectives(c Candidate) [3]float64 {
 }
 
 // front returns the positions of the candidates that are not dominated in (median seconds, median cost, resource
-// share), ascending. Equal points are all included; points that are not finite are not. It sweeps by time over a
-// staircase of (cost, resource): O(n log n) comparisons (Kung, Luccio, Preparata 1975).
+// share), ascending. Equal points are all included; points that are not finite are not. O(n log n).
 func front(cs []Candidate) []int {
-	var order []int
+	points, coordinates := make([][]float64, len(cs)), make([]float64, 0, 3*len(cs))
 	for i, c := range cs {
-		if finite(c) {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := objectives(cs[i]), objectives(cs[j])
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2]))
-	})
-	var stairs []stair // ascending cost, descending resource
-	var out []int
-	for k, i := range order {
-		p := objectives(cs[i])
-		if k > 0 && p == objectives(cs[order[k-1]]) { // a duplicate is included exactly when the first one is
-			if n := len(out); n > 0 && out[n-1] == order[k-1] {
-				out = append(out, i)
+		ok := finite(c)
+		for _, x := range objectives(c) {
+			if !ok {
+				x = math.NaN() // rejected
 			}
-			continue
+			coordinates = append(coordinates, -x) // package pareto maximises
 		}
-		at, _ := slices.BinarySearchFunc(stairs, p[1], func(s stair, cost float64) int {
-			if s.cost <= cost {
-				return -1
-			}
-			return 1
-		})
-		if at > 0 && stairs[at-1].resource <= p[2] {
-			continue // dominated by the stair with the least resources among those of at most this cost
-		}
-		out = append(out, i)
-		end := at
-		for end < len(stairs) && stairs[end].resource >= p[2] {
-			end++
-		}
-		if at > 0 && stairs[at-1].cost == p[1] {
-			at--
-		}
-		stairs = slices.Replace(stairs, at, end, stair{p[1], p[2]})
+		points[i] = coordinates[3*i : 3*i+3]
 	}
-	slices.Sort(out)
-	return out
+	best := map[[3]float64]bool{}
+	for _, i := range pareto.Front(points) {
+		best[objectives(cs[i])] = true
+	}
+	return where(cs, func(c Candidate) bool { return finite(c) && best[objectives(c)] })
 }
-
-// stair is a step of the sweep: no point seen so far has at most this cost and fewer resources.
-type stair struct{ cost, resource float64 }
 
 // dominates reports whether a is at least as good as b in every objective and better in one.
 func dominates(a, b Candidate) bool {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -145,10 +146,7 @@ func (p MORL) agent() (*Agent, error) {
 func (a *Agent) decide(s Snapshot, base Plan, settings MORL) Plan {
 	o := outlook(s)
 	w := a.weights(s, base, settings.Weights)
-	factor := settings.SpreadFactor
-	if factor == 0 {
-		factor = spreadFactor
-	}
+	factor := cmp.Or(settings.SpreadFactor, spreadFactor)
 	l := &Learned{Agent: fmt.Sprintf("%s, %d decisions", a.Meta.Agent, a.Meta.Stats.Steps), Weights: w, Actions: a.Meta.Shape.Actions}
 	l.Action, l.Walk = a.walk(o, s, w)
 	cs := slices.Clone(base.Candidates)

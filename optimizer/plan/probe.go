@@ -6,8 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // NextProbe returns the affordable allocation to measure next, with the reason; nil when no probe pays. A probe must
@@ -142,6 +144,16 @@ func (b *evaluation) probeCost(sc scale, plan resources.Allocation) func(resourc
 		}
 		return probeWeight * (loss(seconds, usd) - here)
 	}
+}
+
+// MeasuredInterval returns an interval for a few measurements: their range, widened for a small number of them.
+func MeasuredInterval(v []float64) sla.Interval {
+	if len(v) == 0 {
+		return sla.Interval{}
+	}
+	m, n := stat.Median(v), float64(len(v))
+	lo, hi, widen := slices.Min(v), slices.Max(v), 1+1/n
+	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/n), P50: m, P95: m + (hi-m)*widen + 0.5*m/n}
 }
 
 // LongUnit is the duration from which one measured unit of work suffices.

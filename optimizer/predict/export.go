@@ -151,7 +151,8 @@ func (s *submission) sbatch() (string, error) {
 		add("mem", fmt.Sprintf("%.0fM", math.Ceil(s.memory*1024)))
 	}
 	lines = append(lines, fmt.Sprintf("# The upper end of the predicted time plus %.0f %%.", 100*limitMargin))
-	add("time", s.timeLimit())
+	minutes := int64(math.Ceil(s.limitSeconds() / 60))
+	add("time", fmt.Sprintf("%d-%02d:%02d:00", minutes/1440, minutes/60%24, minutes%60))
 	program := shellWords(s.command)
 	if c.Nodes > 1 {
 		program = "srun " + program
@@ -174,12 +175,6 @@ func (s *submission) saveSignal() string {
 		return ""
 	}
 	return strings.TrimPrefix(q.StopSignal, "SIG")
-}
-
-// timeLimit returns the time limit for Slurm, in whole minutes.
-func (s *submission) timeLimit() string {
-	minutes := int64(math.Ceil(s.limitSeconds() / 60))
-	return fmt.Sprintf("%d-%02d:%02d:00", minutes/1440, minutes/60%24, minutes%60)
 }
 
 // limitSeconds returns the time limit of the job: the upper end of the predicted time with a margin, and the time to save.

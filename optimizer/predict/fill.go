@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -30,9 +31,7 @@ func fill(j *history.Job, from history.Job) {
 			*n.into = n.from
 		}
 	}
-	if j.Family == "" {
-		j.Family = inspect.Family(j.Model)
-	}
+	j.Family = cmp.Or(j.Family, inspect.Family(j.Model))
 }
 
 // FillKnown sets unknown parameters, layers, samples and data size of a job from measurements of the same model or

@@ -121,12 +121,6 @@ func (o *option) among(market Market) bool {
 	return o.Fit != doesNotFit && (o.Market == market || o.Market == marketOwned)
 }
 
-// judge sets Chance and Feasible of an option.
-func (o *option) judge(l limits) {
-	o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
-	o.Feasible = o.Fit != doesNotFit && o.Chance >= sure-1e-12
-}
-
 // tie is the relative difference above which an option counts as cheaper or faster than another.
 const tie = 0.01
 
@@ -137,7 +131,8 @@ func selection(options []option, market Market, l limits, preference plan.Prefer
 	var feasible, fitting []int
 	for i := range options {
 		o := &options[i]
-		o.judge(l)
+		o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
+		o.Feasible = o.Fit != doesNotFit && o.Chance >= sure-1e-12
 		o.OnFront, o.Chosen = false, false
 		if !o.among(market) {
 			continue

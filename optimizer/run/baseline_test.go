@@ -20,7 +20,7 @@ func TestJudgedByTheInterval(t *testing.T) {
 		seconds, usd sla.Interval
 		want         cost.Quality
 	}{
-		"surely cheaper and faster": {sla.Interval{P5: -30, P50: -20, P95: -10}, sla.Interval{P5: -30, P50: -20, P95: -10}, cost.Excellent},
+		"surely cheaper and faster": {sla.Interval{P5: -30, P50: -20, P95: -10}, sla.Interval{P5: -30, P50: -20, P95: -10}, cost.Quality("excellent")},
 		"surely dearer and slower":  {sla.Interval{P5: 10, P50: 20, P95: 30}, sla.Interval{P5: 10, P50: 20, P95: 30}, cost.Bad},
 		"from −52 to +90 %":         {sla.Interval{P5: -52, P50: -5, P95: 90}, sla.Interval{P5: -52, P50: -5, P95: 90}, cost.Undecided},
 		"cheaper, perhaps slower":   {sla.Interval{P5: -5, P50: 0, P95: 5}, sla.Interval{P5: -40, P50: -35, P95: -30}, cost.Undecided},

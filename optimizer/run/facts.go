@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/stat"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
@@ -214,7 +213,7 @@ func (f *facts) actions() resources.ActionSpace {
 // startup returns the seconds of a start-up; before the first one of this script, as predicted from other trainings.
 func (f *facts) startup() sla.Interval {
 	if all := slices.Concat(f.StartupS, f.Progress.StartupSeconds()); len(all) > 0 || f.Predicted == nil {
-		return spread(all)
+		return plan.MeasuredInterval(all)
 	}
 	return f.Predicted.Startup
 }
@@ -223,7 +222,7 @@ func (f *facts) startup() sla.Interval {
 // start-up, plus a checkpoint that takes up to the same time again; before that, as predicted from other trainings.
 func (f *facts) restartCost() sla.Interval {
 	if all := slices.Concat(f.RestartS, f.Progress.RestartSeconds()); len(all) > 0 {
-		return spread(all)
+		return plan.MeasuredInterval(all)
 	}
 	if len(f.StartupS) == 0 && len(f.Progress.StartupSeconds()) == 0 && f.Predicted != nil && f.Predicted.Restart != (sla.Interval{}) {
 		return f.Predicted.Restart
@@ -233,17 +232,6 @@ func (f *facts) restartCost() sla.Interval {
 		return s
 	}
 	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
-}
-
-// spread returns an interval for a few measurements: their range, widened for a small number of them.
-func spread(v []float64) sla.Interval {
-	if len(v) == 0 {
-		return sla.Interval{}
-	}
-	m := stat.Median(v)
-	lo, hi := slices.Min(v), slices.Max(v)
-	widen := 1 + 1/float64(len(v))
-	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
 }
 
 // besideUSD returns the cost of the run that its meter does not contain: late accounts, and probes on other nodes.

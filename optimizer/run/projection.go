@@ -98,7 +98,7 @@ const (
 // framework expects and a share of the start-up.
 func (r *run) ending() plan.Ending {
 	if len(r.ClosingS) > 0 {
-		exit := spread(r.ClosingS)
+		exit := plan.MeasuredInterval(r.ClosingS)
 		exit.P95 += endLeast
 		return plan.Ending{Drift: driftShare, Load: r.loadDrift(), Exit: exit}
 	}

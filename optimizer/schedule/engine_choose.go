@@ -82,15 +82,12 @@ func (e *Engine) claimShares(r *Runnable) {
 		default:
 			debt := r.deficit[d] + float64(x*e.Interval)
 			if r.Device == d {
-				debt += e.leaseSeconds()
+				debt += e.Interval/2 + 20*e.Preemption.Seconds // advantage of the current holder of a device
 			}
 			e.owed = append(e.owed, claim{r, d, debt, x})
 		}
 	}
 }
-
-// leaseSeconds returns the advantage in time owed of the current holder of a device.
-func (e *Engine) leaseSeconds() float64 { return e.Interval/2 + 20*e.Preemption.Seconds }
 
 // give assigns a device type to a runnable if enough devices are left and its jobs have not been chosen.
 func (e *Engine) give(r *Runnable, device int) bool {

@@ -155,11 +155,9 @@ type Certified interface {
 // Stateful is a policy that keeps state between decisions.
 type Stateful interface {
 	Policy
-	// State encodes the state. Derived data, such as caches, and sources of random numbers are not part of it.
-	State() ([]byte, error)
-	// Restore replaces the state of a new policy of the same name. Decisions then continue as those of the policy whose
-	// state was encoded.
-	Restore(state []byte) error
+	// State returns pointers to the state, which can be stored as JSON and set in a new policy of the same name. Derived
+	// data, such as caches, and sources of random numbers are not part of it.
+	State() []any
 }
 
 // Traits are the properties of a policy that a scheduler depends on. Gavel derives them from the display name.

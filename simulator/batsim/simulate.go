@@ -2,6 +2,7 @@ package batsim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,9 +116,7 @@ func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, e
 	if o.RoundPower {
 		simulation.RoundPower()
 	}
-	if o.Name == "" {
-		o.Name = "w0"
-	}
+	o.Name = cmp.Or(o.Name, "w0")
 	h := &host{options: o, tree: tree, jobs: jobs, simulation: simulation, machine: queue.NewMachine(tree), index: map[string]int32{},
 		killed: map[int32]bool{}, left: len(jobs), busy: math.Inf(-1), last: math.Inf(-1)}
 	return h, h.describe()
@@ -201,7 +200,7 @@ func (h *host) run() error {
 	}
 	h.outbox = nil
 	h.enqueue(newEvent(s.Now(), typeSimulationEnds, emptyData{}))
-	if last := h.farewell(); err == nil {
+	if _, last := h.exchange(); err == nil {
 		err = last
 	}
 	return err
@@ -396,12 +395,6 @@ func (h *host) converse() error {
 		}
 	}
 	return h.executeDue()
-}
-
-// farewell sends the last message.
-func (h *host) farewell() error {
-	_, err := h.exchange()
-	return err
 }
 
 // executeDue executes the held commands that are due.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,7 +19,7 @@ import (
 func Devices(c platform.Cluster) []schedule.DeviceType {
 	out := make([]schedule.DeviceType, len(c))
 	for i, a := range c {
-		out[i] = schedule.DeviceType{Name: a.Name, Count: a.Count, PerServer: a.PerServer, USDHour: a.USDHour, Watts: a.Watts}
+		out[i] = a.DeviceType
 	}
 	return out
 }
@@ -100,27 +101,19 @@ const (
 
 // withDefaults replaces zero values by defaults and removes device types with a count of 0.
 func (c Config) withDefaults() Config {
-	if c.Interval == 0 {
-		c.Interval = defaultInterval
-	}
+	c.Interval = cmp.Or(c.Interval, defaultInterval)
 	if c.MinRecompute == 0 && (c.Compat || c.Ideal) {
 		c.MinRecompute = defaultMinRecompute
 	}
-	if c.Limit == 0 {
-		c.Limit = math.Inf(1)
-	}
+	c.Limit = cmp.Or(c.Limit, math.Inf(1))
 	switch {
 	case c.Backlog == 0:
 		c.Backlog = defaultBacklog
 	case c.Backlog < 0:
 		c.Backlog = math.Inf(1)
 	}
-	if c.PolicyLimit == 0 {
-		c.PolicyLimit = defaultPolicyLimit
-	}
-	if c.Throughputs == nil {
-		c.Throughputs = workload.GavelTable()
-	}
+	c.PolicyLimit = cmp.Or(c.PolicyLimit, defaultPolicyLimit)
+	c.Throughputs = cmp.Or(c.Throughputs, workload.GavelTable())
 	c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), func(d schedule.DeviceType) bool { return d.Count == 0 })
 	return c
 }
@@ -251,15 +244,11 @@ func validateJobs(jobs []workload.Job) []error {
 
 // requireRates checks that the throughput table contains the jobs on the device types of the cluster.
 func requireRates(c Config) error {
-	table := c.Throughputs
-	if table == nil {
-		table = workload.GavelTable()
-	}
 	var names []string
 	for _, d := range c.Devices {
 		if d.Count > 0 {
 			names = append(names, d.Name)
 		}
 	}
-	return table.Require(c.Jobs, names)
+	return cmp.Or(c.Throughputs, workload.GavelTable()).Require(c.Jobs, names)
 }

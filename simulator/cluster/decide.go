@@ -38,7 +38,10 @@ func (s *simulation) decide() (schedule.Allocation, error) {
 	if len(s.active) == 0 {
 		return schedule.Allocation{}, nil
 	}
-	s.updateSnapshot()
+	s.snapshot.Now, s.snapshot.Jobs = s.now, s.snapshot.Jobs[:0]
+	for _, j := range s.active {
+		s.snapshot.Jobs = append(s.snapshot.Jobs, j.state())
+	}
 	var a schedule.Allocation
 	about := -1
 	err := s.call(s.active[len(s.active)-1].ID, func() (err error) { a, err = s.policy.Decide(&s.snapshot); return err })
@@ -63,15 +66,6 @@ func (s *simulation) policyError(err error, job int) error {
 		return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
 	}
 	return &policyError{s.traits.Name, s.now, job, err}
-}
-
-// updateSnapshot brings the snapshot up to date.
-func (s *simulation) updateSnapshot() {
-	s.snapshot.Now = s.now
-	s.snapshot.Jobs = s.snapshot.Jobs[:0]
-	for _, j := range s.active {
-		s.snapshot.Jobs = append(s.snapshot.Jobs, j.state())
-	}
 }
 
 // state returns the job as a policy sees it.

@@ -1,9 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -67,9 +67,7 @@ func newEstimator(table *workload.Throughputs, o estimatorOptions) (*estimator, 
 			e.kinds = append(e.kinds, k)
 		}
 	}
-	if o.References == 0 {
-		o.References = len(e.kinds)
-	}
+	o.References = cmp.Or(o.References, len(e.kinds))
 	var errs []error
 	if !(o.Profiled > 0 && o.Profiled <= 1) {
 		errs = append(errs, fmt.Errorf("a share of %v of the pairs is measured: want above 0 and at most 1", o.Profiled))
@@ -172,9 +170,6 @@ func (e *estimator) beside(device int, a, b *pairProfile) float64 {
 	mirrored := dot(a.likeness, b.others[from:from+len(e.references)])
 	return (direct + mirrored) / 2
 }
-
-// clip limits a relative throughput to 0…1.
-func clip(part float64) float64 { return math.Min(math.Max(part, 0), 1) }
 
 // below returns the integers from 0 to n − 1.
 func below(n int) []int {

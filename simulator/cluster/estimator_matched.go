@@ -31,7 +31,7 @@ func (e *estimator) matched(kind int, where []bool) *pairProfile {
 		filled := complete(m, gavelRank, gavelPenalty, e.start.draw)
 		for i := range row {
 			if !where[i] {
-				row[i] = clip(filled.row(refs)[i])
+				row[i] = min(max(filled.row(refs)[i], 0), 1)
 			}
 		}
 	}

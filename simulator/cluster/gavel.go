@@ -316,7 +316,7 @@ func (g *gavel) place() {
 	}
 	g.placed, g.placement.placed = g.placement.placed, g.placed
 	for _, e := range g.placed {
-		e.advanceSlot()
+		e.slot, e.next = e.next, e.slot
 	}
 }
 

@@ -101,11 +101,6 @@ type slot struct {
 	where  []int32 // indices of the devices
 }
 
-// advanceSlot makes the computed slot the current one.
-func (e *entry) advanceSlot() {
-	e.slot, e.next = e.next, e.slot
-}
-
 // newEntry returns an entry without devices that has received got seconds on every type.
 func newEntry(a, b *job, rate, rateB []float64, got float64) *entry {
 	n := len(rate)

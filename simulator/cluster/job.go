@@ -35,10 +35,6 @@ type job struct {
 	failures int // consecutive rounds without progress
 }
 
-func newJob(j *workload.Job, number int) *job {
-	return &job{Job: j, number: number, steps: j.Steps, chosen: -1}
-}
-
 func (j *job) remaining() float64 { return j.steps - j.done }
 
 // pairRates contains the throughputs, in steps/s, of two co-located kinds by device type.

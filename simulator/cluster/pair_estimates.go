@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -19,9 +20,7 @@ type Profiling struct {
 }
 
 func (p Profiling) options(seed int64, compat bool) estimatorOptions {
-	if p.Share == 0 {
-		p.Share = 1
-	}
+	p.Share = cmp.Or(p.Share, 1)
 	return estimatorOptions{Profiled: p.Share, References: p.References, Seed: seed + 4, Compat: compat, FactorSeed: seed}
 }
 

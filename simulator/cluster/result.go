@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -83,9 +84,7 @@ func (s *simulation) result(stopped error) *Result {
 		Pauses: s.paused.count, PauseS: page.Exact(s.paused.seconds), LeaseExtensions: page.Exact(float64(s.lease.Extended) / float64(s.lease.Ended)),
 		Allocations: s.decisions, Events: s.events, NotStable: s.backlog.found, Warnings: s.warnings.lines(),
 	}
-	if r.Policy == "" {
-		r.Policy = s.traits.Name
-	}
+	r.Policy = cmp.Or(r.Policy, s.traits.Name)
 	if stopped != nil {
 		r.Stopped = stopped.Error()
 	}

@@ -16,6 +16,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -157,11 +158,9 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	}
 	s := &simulation{
 		Config: c, ctx: ctx, policy: policy, options: options, traits: policy.Traits(), source: src,
-		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c), done: make(chan error, 1),
+		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: usage{1, make([][]float64, len(c.Devices))}, expected: expectedJobs(c), done: make(chan error, 1),
 	}
-	if s.traits.Name == "" {
-		s.traits.Name = c.Policy
-	}
+	s.traits.Name = cmp.Or(s.traits.Name, c.Policy)
 	for _, d := range c.Devices {
 		s.devices += d.Count
 	}
@@ -229,7 +228,8 @@ func (s *simulation) run(m mechanism) error {
 // recorded without a completion time.
 func (s *simulation) arrive(enter func(*job)) {
 	for next := s.source.peek(); next != nil && next.Arrival <= s.now; next = s.source.peek() {
-		j := newJob(s.source.take(), s.arrived)
+		drawn := s.source.take()
+		j := &job{Job: drawn, number: s.arrived, steps: drawn.Steps, chosen: -1}
 		if s.Compat && s.Generate != nil && j.SLO > 0 {
 			j.Deadline = s.now + float64(j.SLO*j.Seconds) // Gavel's time starts when the job enters the queue, after the round
 		}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -208,11 +209,7 @@ func (o *Outcome) priorities(r *Result, scenario int, seed uint64) (low, high fl
 	}
 	opt := *c.Generate
 	opt.Seed = int64(seed)
-	table := c.Throughputs
-	if table == nil {
-		table = workload.GavelTable()
-	}
-	g, err := workload.NewGenerator(opt, table)
+	g, err := workload.NewGenerator(opt, cmp.Or(c.Throughputs, workload.GavelTable()))
 	if err != nil || len(r.Jobs) == 0 {
 		return 0, 0, false
 	}

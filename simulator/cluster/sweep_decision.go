@@ -7,6 +7,7 @@ package cluster
 //	result, err := cluster.Measure(cluster.DecisionConfig{Policy: "srtf", Devices: 100_000, Types: 8, Jobs: 1_000_000, Kinds: 200, Changes: 100})
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -170,10 +171,7 @@ func newDrawn(c DecisionConfig) *drawn {
 	for t := range speed {
 		speed[t] = math.Pow(1.5, float64(t)*min(1, 8/float64(c.Types)))
 	}
-	kinds := c.Kinds
-	if kinds == 0 {
-		kinds = c.Jobs + c.Changes
-	}
+	kinds := cmp.Or(c.Kinds, c.Jobs+c.Changes)
 	for k := range kinds {
 		kd := decisionKind{name: "kind " + strconv.Itoa(k), scaling: 0.6 + 0.4*d.random.Float64()}
 		base := math.Exp(4 * d.random.Float64())

@@ -187,7 +187,7 @@ func (f *Figure) Sweep(o FigureOptions) (*Sweep, error) {
 			if err := figureMechanism(group, &c); err != nil {
 				return nil, err
 			}
-			s.Scenarios = append(s.Scenarios, Scenario{Name: labelled(short(x)+" "+s.XName, group), Group: group, X: x, Config: c, Policies: policies[group]})
+			s.Scenarios = append(s.Scenarios, Scenario{Name: strings.TrimSuffix(short(x)+" "+s.XName+", "+group, ", "), Group: group, X: x, Config: c, Policies: policies[group]})
 		}
 	}
 	return s, nil
@@ -231,14 +231,6 @@ func figureMechanism(group string, c *Config) error {
 	return nil
 }
 
-// labelled joins two labels; the second may be empty.
-func labelled(a, b string) string {
-	if b == "" {
-		return a
-	}
-	return a + ", " + b
-}
-
 // at returns the published value at a load; NaN if none exists.
 func (f *Figure) at(l *figureLine, x float64) float64 {
 	i := int(math.Round((x - f.first) / f.step))
@@ -278,7 +270,7 @@ func (f *Figure) Beside(o *Outcome) {
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
-	picture := page.Chart{Title: f.About, Note: "dashed: published", X: page.Axis{Name: o.XName}, Y: page.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
+	picture := page.Chart{Title: f.About, Note: "dashed: published", X: page.Axis{Name: o.XName}, Y: page.Axis{Name: "hours", Zero: true, Max: map[bool]float64{false: 100}[f.static]}} // slightly above the published values except for outliers
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
@@ -310,23 +302,10 @@ func (f *Figure) Beside(o *Outcome) {
 	c.Charts = append([]page.Chart{picture}, c.Charts...)
 }
 
-// ceiling returns the upper limit of the chart in hours, which is slightly above the published values except for
-// outliers; 0 for static figures, whose chart has no fixed limit.
-func (f *Figure) ceiling() float64 {
-	if f.static {
-		return 0
-	}
-	return 100
-}
-
 // value returns our value of a line at a load in seconds; NaN unless every seed has one.
 func value(o *Outcome, l *figureLine, x float64) float64 {
-	for k := range o.Scenarios {
-		if s := &o.Scenarios[k]; s.Group == l.Group && s.X == x {
-			r, ok := o.At(k).Row(l.Policy, l.Metric)
-			if !ok || r.N < len(o.Seeds) {
-				return math.NaN()
-			}
+	if k := o.find(l.Group, x); k >= 0 {
+		if r, ok := o.At(k).Row(l.Policy, l.Metric); ok && r.N == len(o.Seeds) {
 			return float64(r.Mean)
 		}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -218,11 +219,7 @@ func (c *Config) CheckSizes() error {
 		if c.Total == 0 {
 			return fmt.Errorf("jobs on up to %d devices of one type are drawn: the cluster has at most %d (%s)", largestDrawn, most, name)
 		}
-		table := c.Throughputs
-		if table == nil {
-			table = workload.GavelTable()
-		}
-		g, err := workload.NewGenerator(*c.Generate, table)
+		g, err := workload.NewGenerator(*c.Generate, cmp.Or(c.Throughputs, workload.GavelTable()))
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (r *DecisionResult) document() page.Document {
 		from = fmt.Sprintf("from the %d jobs that ended and the %d that arrived", r.Changes, r.Changes)
 	}
 	fields := append(r.First.fields("first decision", "all jobs wait"), r.Next.fields("next decision", from)...)
-	if known(r.PeakGiB) {
+	if isKnown(r.PeakGiB) {
 		fields = append(fields, page.Field{Name: "memory of the process", Value: fmt.Sprintf("%.2f GiB at most, with the jobs", float64(r.PeakGiB))})
 	}
 	return page.Document{
@@ -52,10 +52,8 @@ func (s *decisionStep) fields(name, note string) []page.Field {
 	}
 }
 
-func known(n page.Exact) bool { return !math.IsNaN(float64(n)) }
-
 func seconds(n page.Exact) string {
-	if !known(n) {
+	if !isKnown(n) {
 		return "unknown"
 	}
 	return fmt.Sprintf("%.3g s", float64(n))
@@ -63,7 +61,7 @@ func seconds(n page.Exact) string {
 
 func loss(n page.Exact) string {
 	switch v := 100 * float64(n); {
-	case !known(n):
+	case !isKnown(n):
 		return "unknown: the policy proves no bound"
 	case v < 1e-6:
 		return "at most 0.000001 %"

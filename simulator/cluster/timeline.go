@@ -32,8 +32,6 @@ type usage struct {
 	used [][]float64 // by device type and step
 }
 
-func newUsage(devices int) usage { return usage{1, make([][]float64, devices)} }
-
 // add records the use of n devices of a type, or fractions of them, during an interval. O(steps in the interval).
 func (u *usage) add(device int, from, to, n float64) {
 	for to > u.step*maxSteps {

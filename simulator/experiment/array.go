@@ -93,7 +93,7 @@ func (a *Array) Compute(ctx context.Context, n int, _ func(ctx context.Context, 
 	}
 	output := c.output(left[0])
 	return fmt.Errorf("%d of %d cells, the first of them %d, were not computed in %d attempts: %s; output of the last task: %s: %s",
-		len(left), n, left[0], maxAttempts, c.ending(), output, oneLine(tail(output, 1000)))
+		len(left), n, left[0], maxAttempts, c.ending(), output, strings.Join(strings.Fields(tail(output, 1000)), " "))
 }
 
 func (a *Array) log(format string, args ...any) {
@@ -360,5 +360,3 @@ func ignoreCells(err error) error {
 	}
 	return err
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

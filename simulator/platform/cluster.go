@@ -9,17 +9,14 @@ import (
 	"strings"
 
 	"trainopt/internal/wording"
+	"trainopt/optimizer/schedule"
 )
 
 // accelerators are the accelerators of one kind in a cluster.
 type accelerators struct {
-	Name      string // name in throughput tables: "v100"
-	Count     int
-	PerServer int     // per server, at least 1; the last server may have fewer
-	USDHour   float64 // price of one per hour; NaN if unknown
+	schedule.DeviceType // the last server may have fewer than PerServer; Watts is the maximum, see powerLimit
 	// PriceFrom is the source and date of the price; "" if unknown.
 	PriceFrom string
-	Watts     float64 // maximum power of one under load, see powerLimit; NaN if unknown
 }
 
 // Cluster is a set of accelerators, sorted by name, each kind once.
@@ -68,16 +65,17 @@ func parseKind(part string, known []string) (accelerators, error) {
 	if !ok || name == "" {
 		return accelerators{}, fmt.Errorf("%q: want a kind and its number, such as v100=36", part)
 	}
+	named := accelerators{DeviceType: schedule.DeviceType{Name: name}}
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
 		name = known[i]
 	} else if len(known) > 0 {
-		return accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(wording.Nearest(name, known, 2), " or "))
+		return named, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(wording.Nearest(name, known, 2), " or "))
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > maxCount {
-		return accelerators{Name: name}, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
+		return named, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
 	}
-	return accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: powerLimit(name)}, nil
+	return accelerators{DeviceType: schedule.DeviceType{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: powerLimit(name)}}, nil
 }
 
 // InServers returns the same cluster with a different number of accelerators per server: text is "8" for all kinds or

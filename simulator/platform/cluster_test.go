@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"trainopt/optimizer/schedule"
 )
 
 var kinds = []string{"k80", "p100", "v100"}
@@ -81,7 +83,7 @@ func TestWhatIsPrintedIsRead(t *testing.T) {
 		counts := rapid.MapOfN(rapid.SampledFrom(kinds), rapid.IntRange(1, maxCount), 1, 3).Draw(t, "counts")
 		var c Cluster
 		for name, n := range counts {
-			c = append(c, accelerators{Name: name, Count: n})
+			c = append(c, accelerators{DeviceType: schedule.DeviceType{Name: name, Count: n}})
 		}
 		got, err := Parse(c.String(), kinds)
 		if err != nil {

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,10 +138,7 @@ func (l *Library) Build(d *Description) (*Tree, error) {
 
 // link returns the link of a description; the default latency is 0us.
 func (l *Library) link(d linkDescription) linkRate {
-	latency := d.Latency
-	if latency == "" {
-		latency = "0us"
-	}
+	latency := cmp.Or(d.Latency, "0us")
 	return linkRate{d.Type, l.Networks[d.Type], latency}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: pretrain.TrainingSet, Seed: 1, Mix: pretrain.Mix{Measured: 1}})
+	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: "train", Seed: 1, Mix: pretrain.Mix{Measured: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -16,7 +17,7 @@ import (
 type Set string
 
 const (
-	TrainingSet Set = "train"    // not held out
+	trainingSet Set = "train"    // not held out
 	heldOutSet  Set = "held-out" // held out; all of Sia
 	All         Set = "all"
 )
@@ -99,24 +100,18 @@ type Generator struct {
 // NewGenerator validates the options and returns a Generator. The error joins all problems; it wraps errNoKinds if the options
 // exclude all kinds.
 func NewGenerator(o GeneratorOptions) (*Generator, error) {
-	if o.Set == "" {
-		o.Set = TrainingSet
-	}
+	o.Set = cmp.Or(o.Set, trainingSet)
 	if o.Kinds == nil {
 		o.Kinds = Embedded()
 	}
 	if o.Mix == (Mix{}) {
 		o.Mix = Mix{5, 3, 2}
 	}
-	if o.Spot == 0 {
-		o.Spot = 0.2
-	}
-	if o.MaxGPUs == 0 {
-		o.MaxGPUs = 16
-	}
+	o.Spot = cmp.Or(o.Spot, 0.2)
+	o.MaxGPUs = cmp.Or(o.MaxGPUs, 16)
 	var problems []error
-	if !slices.Contains([]Set{TrainingSet, heldOutSet, All}, o.Set) {
-		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, TrainingSet, heldOutSet, All))
+	if !slices.Contains([]Set{trainingSet, heldOutSet, All}, o.Set) {
+		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, trainingSet, heldOutSet, All))
 	}
 	if m := o.Mix; !(m.Measured >= 0 && m.Pipeline >= 0 && m.CPU >= 0 && m.Measured+m.Pipeline+m.CPU > 0) {
 		problems = append(problems, fmt.Errorf("mix %v: want weights from 0, one above", m))
@@ -126,7 +121,7 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	}
 	d := &Generator{o: o, kinds: map[string][]Kind{}}
 	for _, k := range o.Kinds {
-		if o.Set == TrainingSet && k.HeldOut || o.Set == heldOutSet && !k.HeldOut || k.Irregular || k.MaxGPUs < 2 {
+		if o.Set == trainingSet && k.HeldOut || o.Set == heldOutSet && !k.HeldOut || k.Irregular || k.MaxGPUs < 2 {
 			continue
 		}
 		if d.kinds[k.Family] == nil {

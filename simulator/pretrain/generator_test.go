@@ -73,7 +73,7 @@ func TestDrawDistribution(t *testing.T) {
 // Invariants of every drawn job, for any seed.
 func TestDrawnJobsAreSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := GeneratorOptions{Seed: rapid.Uint64().Draw(t, "seed"), Set: rapid.SampledFrom([]Set{TrainingSet, heldOutSet, All}).Draw(t, "set"),
+		o := GeneratorOptions{Seed: rapid.Uint64().Draw(t, "seed"), Set: rapid.SampledFrom([]Set{trainingSet, heldOutSet, All}).Draw(t, "set"),
 			MaxGPUs: rapid.IntRange(2, 16).Draw(t, "gpus")}
 		d, err := NewGenerator(o)
 		if err != nil {
@@ -178,7 +178,7 @@ func TestDrawIsReproducible(t *testing.T) {
 
 func TestSetsDoNotOverlap(t *testing.T) {
 	train, held := map[string]bool{}, map[string]bool{}
-	for set, seen := range map[Set]map[string]bool{TrainingSet: train, heldOutSet: held} {
+	for set, seen := range map[Set]map[string]bool{trainingSet: train, heldOutSet: held} {
 		d := mustDraw(t, GeneratorOptions{Set: set, Mix: Mix{Measured: 1}})
 		for i := range 300 {
 			seen[d.At(i).Family] = true

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -52,16 +53,10 @@ func jobWorld(o *Options, c morl.Config, _ recipe) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := o.Jobs.Count
-	if n == 0 {
-		n = defaultJobs
-	}
+	n := cmp.Or(o.Jobs.Count, defaultJobs)
 	e := training.EnvironmentOptions{WithMemory: o.Jobs.Actions == 27}
 	b := &bench{env: training.NewEnvironment(judged, e), stay: resources.ActionSpace{WithMemory: e.WithMemory}.Stay(), cases: make([]benchCase, n)}
-	data := o.Jobs.Data
-	if data == "" {
-		data = "embedded"
-	}
+	data := cmp.Or(o.Jobs.Data, "embedded")
 	env, curriculum := training.NewEnvironment(trained, e), newCurriculum()
 	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: earlierBetterOnJobs, preferences: curriculum.Draw,
 		settle: func() { curriculum.Update(env.TakeTally()) }, note: func(m *morl.Meta) { plan.NoteMultiplier(m, curriculum.Multiplier()) }}, nil

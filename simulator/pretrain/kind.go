@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"math"
 
 	"trainopt/resources"
@@ -26,10 +27,8 @@ type Kind struct {
 	// WorkSamples is the number of samples of the whole training to its target metric at full statistical efficiency,
 	// 0 if unknown.
 	WorkSamples float64
-	// Restart is the seconds of checkpoint, exit, start and warm-up; RestartKnown is true if it was measured for this
-	// model.
-	Restart      float64
-	RestartKnown bool
+	// Restart is the seconds of checkpoint, exit, start and warm-up.
+	Restart float64
 	// HeldOut kinds are never used to train an agent.
 	HeldOut bool
 	// Irregular kinds change their throughput by a factor above 2.2 or below 0.8 for twice the GPUs: their numbers
@@ -112,13 +111,7 @@ var similar = map[string]string{"resnet18": "cifar10", "resnet50": "imagenet"}
 // otherRestart is the value of the same simulator for models without a measurement.
 const otherRestart = 30
 
-// restartOf returns the restart time of a family and whether it was measured for that family itself.
-func restartOf(family string) (seconds float64, known bool) {
-	if s, ok := restarts[family]; ok {
-		return s, true
-	}
-	if s, ok := restarts[similar[family]]; ok {
-		return s, false
-	}
-	return otherRestart, false
+// restartOf returns the restart time of a family, of a similar one, or of others.
+func restartOf(family string) float64 {
+	return cmp.Or(restarts[family], restarts[similar[family]], otherRestart)
 }

@@ -123,7 +123,7 @@ func tableKind(name, family string, o Origin, t history.PolluxTables, perNode, m
 		TotalBatch: resources.Range{Min: first.Batch, Max: last.Batch}, WorkSamples: first.Reference * float64(first.Batch),
 		step: steps,
 	}
-	k.Restart, k.RestartKnown = restartOf(family)
+	k.Restart = restartOf(family)
 	lo, hi := math.Inf(1), 0.0
 	for g, c := range steps.curves {
 		if len(c.batch) > 0 {

@@ -69,7 +69,7 @@ type JobOptions struct {
 	// Kinds are the kinds from which jobs are drawn, nil: profile.Embedded. Data is a one-word description of them.
 	Kinds []Kind
 	Data  string
-	// Set is the part of the kinds to train on; empty: TrainingSet.
+	// Set is the part of the kinds to train on; empty: trainingSet.
 	Set Set
 	// Actions is 9 or, with memory, 27; 0 means 9 or the number of the resumed agent.
 	Actions int

@@ -21,7 +21,7 @@ package pretrain
 // no CPU and no memory dimension, so CPUs do not affect measured kinds. Power was not measured: Watts returns NaN, and
 // the energy of such a job is NaN.
 //
-//	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: pretrain.TrainingSet, Seed: 1})
+//	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: "train", Seed: 1})
 //	job := jobs.At(0) // the same seed and index yield the same job
 //	out := job.Outcome(job.Baseline) // seconds, USD, …
 //	run := job.Start(1)

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"strings"
 
 	"trainopt/morl"
@@ -99,11 +100,7 @@ func longer(r recipe) recipe {
 
 // scheduled fills in the settings that depend on the number of steps, unless given.
 func scheduled(c morl.Config, steps int) morl.Config {
-	if c.ExploreSteps == 0 {
-		c.ExploreSteps = max(1, steps/2)
-	}
-	if c.Anneal == 0 {
-		c.Anneal = steps
-	}
+	c.ExploreSteps = cmp.Or(c.ExploreSteps, max(1, steps/2))
+	c.Anneal = cmp.Or(c.Anneal, steps)
 	return c
 }

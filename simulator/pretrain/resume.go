@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -221,10 +222,7 @@ func refill(m morl.Meta, from morl.Agent) (morl.Agent, error) {
 	if p, ok := from.(interface{ Preferences() [][]float32 }); ok { // each policy counts its own steps
 		done /= len(p.Preferences())
 	}
-	warmup := c.Warmup
-	if warmup == 0 {
-		warmup = refillSteps
-	}
+	warmup := cmp.Or(c.Warmup, refillSteps)
 	c.Warmup = done + warmup
 	a, err := morl.New(m.Agent, m.Shape, c, m.Seed)
 	if err != nil {

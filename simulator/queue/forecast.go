@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"slices"
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/order"
@@ -110,8 +111,5 @@ func (f *forecast) release(s *state, r *running, j *order.Job, pools []pool, at 
 
 // grow returns a slice of length n that reuses the array of of where possible. Its elements are not cleared.
 func grow[T any](of []T, n int) []T {
-	if cap(of) < n {
-		return make([]T, n)
-	}
-	return of[:n]
+	return slices.Grow(of[:0], n)[:n]
 }

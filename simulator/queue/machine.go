@@ -76,9 +76,10 @@ func NewMachine(tree *platform.Tree) *Machine {
 // Reset returns the machine to idle. It does not allocate.
 func (m *Machine) Reset() {
 	m.total = m.tree.Cores
-	m.free.fill(m.tree.Cores)
+	clear(m.free)
 	for c := range m.state {
 		m.state[c], m.owner[c], m.marked[c] = asleep, -1, false
+		m.free.add(c)
 	}
 	m.touched = m.touched[:0]
 	copy(m.freeIn, m.coresIn)
@@ -421,13 +422,6 @@ func newSet(n int) set { return make(set, (n+63)/64) }
 
 func (s set) add(i int)    { s[i>>6] |= 1 << (i & 63) }
 func (s set) remove(i int) { s[i>>6] &^= 1 << (i & 63) }
-
-func (s set) fill(n int) {
-	clear(s)
-	for i := range n {
-		s.add(i)
-	}
-}
 
 // next returns the smallest member that is at least i, −1 if none exists.
 func (s set) next(i int) int {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 
 	"trainopt/optimizer/schedule/order"
@@ -39,15 +40,7 @@ func (c *pick) Start(m *Machine, job *order.Job) {
 		}
 	}
 	slices.SortFunc(c.ready, func(a, b picked) int {
-		for i := range a.key {
-			if a.key[i] != b.key[i] {
-				if a.key[i] < b.key[i] {
-					return -1
-				}
-				return 1
-			}
-		}
-		return int(a.processor - b.processor)
+		return cmp.Or(slices.Compare(a.key[:], b.key[:]), int(a.processor-b.processor))
 	})
 }
 

@@ -20,9 +20,7 @@ func (b *bandwidthAware) Weigh(s *state, job int32, pool int, at, least float64)
 	if at > s.Now || d >= least {
 		return at - s.Now + d
 	}
-	var ok bool
-	where := b.where
-	where, ok = b.Take(s, job, pool, where[:0])
+	where, ok := b.Take(s, job, pool, b.where[:0])
 	b.where = where
 	if !ok {
 		return inf

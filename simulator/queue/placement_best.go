@@ -168,11 +168,7 @@ func (s *state) harm(objective Objective, job int32) float64 {
 		case Slowdown:
 			more *= s.length(job) / s.length(other)
 		case Energy:
-			watts := 0.0
-			for _, c := range r.cores {
-				watts += s.Tree.Processors[s.Tree.ProcessorOf[c]].Watts
-			}
-			more *= watts
+			more *= s.wattsOf(r.cores)
 		}
 		sum += more
 	}

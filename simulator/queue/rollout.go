@@ -65,8 +65,8 @@ func (r *rollouts) choose(s *state, p *policy) {
 func (r *rollouts) sampleWork(s *state) {
 	// Shares are drawn from the history once it has ten jobs, before that uniformly.
 	share := func() float64 {
-		if n := len(s.history.shares); n >= 10 {
-			return s.history.shares[r.rng.IntN(n)]
+		if n := len(s.history); n >= 10 {
+			return s.history[r.rng.IntN(n)]
 		}
 		return r.rng.Float64()
 	}

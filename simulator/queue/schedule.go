@@ -173,7 +173,7 @@ func (d *driver) events() bool {
 			d.done++
 			r := &s.running[s.slot[e.Job]]
 			if r.advance(s.Now); s.work[e.Job] > 0 {
-				s.history.add(r.done / s.work[e.Job])
+				s.history = append(s.history, r.done/s.work[e.Job])
 			}
 			s.finish(e.Job)
 			d.policy.ended = true

@@ -24,7 +24,7 @@ type state struct {
 	arrived int
 	dirty   []int32 // running jobs whose speed may have changed
 	arena   []int32
-	history history
+	history []float64 // of past jobs, the work done as a share of the work requested
 	truth   []float64 // in a rollout: sampled work per core, by job; otherwise nil
 }
 
@@ -224,8 +224,3 @@ func (s *state) power() float64 {
 	}
 	return sum
 }
-
-// history holds, for past jobs, the work done as a share of the work requested.
-type history struct{ shares []float64 }
-
-func (h *history) add(share float64) { h.shares = append(h.shares, share) }

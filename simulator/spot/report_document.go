@@ -7,14 +7,6 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-func (r *Report) title() string {
-	return fmt.Sprintf("%s: %s of work in %s", r.Policy, span(r.Job.WorkS), span(r.Job.DeadlineS))
-}
-
-func (r *Report) subtitle() string {
-	return fmt.Sprintf("%s; capacity %.0f %% of the time until the deadline; changeovers of %s; %s", r.Capacity, 100*r.available(), span(r.Job.ChangeoverS), r.Prices)
-}
-
 // facts returns the main numbers.
 func (r *Report) facts() []page.Field {
 	o := r.Outcome
@@ -65,7 +57,12 @@ func (r *Report) document() page.Document {
 	if len(r.Others) > 0 {
 		s.Blocks = append(s.Blocks, r.comparison())
 	}
-	return page.Document{Layout: page.Listing, Title: r.title(), Subtitle: r.subtitle(), Sections: []page.Section{s}}
+	return page.Document{
+		Layout: page.Listing, Sections: []page.Section{s},
+		Title: fmt.Sprintf("%s: %s of work in %s", r.Policy, span(r.Job.WorkS), span(r.Job.DeadlineS)),
+		Subtitle: fmt.Sprintf("%s; capacity %.0f %% of the time until the deadline; changeovers of %s; %s",
+			r.Capacity, 100*r.available(), span(r.Job.ChangeoverS), r.Prices),
+	}
 }
 
 // comparison compares the same job under all policies.

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -82,12 +83,8 @@ var _ morl.Environment = (*Environment)(nil)
 // NewEnvironment returns an environment of the jobs that draw returns. The jobs must be resumable and able to run at
 // their Baseline.
 func NewEnvironment(draw func(rng *rand.Rand) Scenario, o EnvironmentOptions) *Environment {
-	if o.Decisions == 0 {
-		o.Decisions = 1
-	}
-	if o.Edits == 0 {
-		o.Edits = 16
-	}
+	o.Decisions = cmp.Or(o.Decisions, 1)
+	o.Edits = cmp.Or(o.Edits, 16)
 	return &Environment{draw: draw, options: o}
 }
 

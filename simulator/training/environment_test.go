@@ -50,7 +50,7 @@ func walk(e *training.Environment, seed uint64) (rewards [][4]float64, states []
 // The rewards of an episode add up to the cost of the run beyond the prediction at the time of the decision: shaping
 // moves rewards in time and leaves their sum unchanged.
 func TestShapedRewardsAddUp(t *testing.T) {
-	e := training.NewEnvironment(drawer(t, pretrain.TrainingSet, 3), training.EnvironmentOptions{Decisions: 2})
+	e := training.NewEnvironment(drawer(t, "train", 3), training.EnvironmentOptions{Decisions: 2})
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		o := e.Reset(rng)
@@ -81,8 +81,8 @@ func TestShapedRewardsAddUp(t *testing.T) {
 
 func TestEpisodesAreTheSameForTheSameSeed(t *testing.T) {
 	for seed := range uint64(3) {
-		a, sa := walk(training.NewEnvironment(drawer(t, pretrain.TrainingSet, 1), training.EnvironmentOptions{}), seed)
-		b, sb := walk(training.NewEnvironment(drawer(t, pretrain.TrainingSet, 1), training.EnvironmentOptions{}), seed)
+		a, sa := walk(training.NewEnvironment(drawer(t, "train", 1), training.EnvironmentOptions{}), seed)
+		b, sb := walk(training.NewEnvironment(drawer(t, "train", 1), training.EnvironmentOptions{}), seed)
 		if !slices.Equal(a, b) || !slices.EqualFunc(sa, sb, slices.Equal[[]float32]) {
 			t.Fatalf("seed %d: two episodes differ", seed)
 		}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -70,9 +71,7 @@ func (a *ablated) run(job Job, agent *plan.Agent) (*Outcome, error) {
 	if a.plain {
 		passes = 0
 	}
-	if p.SpreadFactor == 0 {
-		p.SpreadFactor = dropoutSpread
-	}
+	p.SpreadFactor = cmp.Or(p.SpreadFactor, dropoutSpread)
 	var err error
 	if p.Agent, err = agent.WithDropout(passes); err != nil {
 		return nil, err

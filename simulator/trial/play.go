@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -48,10 +49,7 @@ func playJob(j *RecurringJob, p policy, o recurringOptions) (recurringOutcome, e
 	if err != nil {
 		return recurringOutcome{}, fmt.Errorf("play %s: %w", j.Name(), err)
 	}
-	n := o.Recurrences
-	if n == 0 {
-		n = j.PublishedRecurrences()
-	}
+	n := cmp.Or(o.Recurrences, j.PublishedRecurrences())
 	enough := j.ExpectedCost(o.Eta, j.Optimum(o.Eta)) + near*j.ExpectedCost(o.Eta, j.Default)
 	out := recurringOutcome{Needed: -1}
 	for k := range n {

@@ -85,7 +85,7 @@ func newSearch(j *RecurringJob, rng *rand.Rand) *settingSearch {
 		return s
 	}
 	// From the default outwards: batch sizes by distance, power limits from the highest down.
-	for _, i := range indicesByDistance(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
+	for _, i := range indicesByDistance(len(j.Batches), slices.Index(j.Batches, j.Default.Batch)) {
 		for _, w := range slices.Backward(j.Limits) {
 			if x := (jobSetting{j.Batches[i], w}); j.measured(x) {
 				s.order = append(s.order, x)
@@ -135,7 +135,7 @@ type banditPlayer struct {
 
 // newBatches returns a player with a bandit over the batch sizes of the job.
 func newBatches(j *RecurringJob, s morl.ThompsonSettings, power *profiler, rng *rand.Rand) (*banditPlayer, error) {
-	s.Default = indexOf(j.Batches, j.Default.Batch)
+	s.Default = slices.Index(j.Batches, j.Default.Batch)
 	b, err := morl.NewThompson(len(j.Batches), s)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (b *banditPlayer) Next(retry bool) attempt {
 
 // Observe updates the bandit and the profiler.
 func (b *banditPlayer) Observe(a attempt, r recurringRun, cost float64) {
-	_ = b.bandit.Observe(morl.PullOutcome{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
+	_ = b.bandit.Observe(morl.PullOutcome{Arm: slices.Index(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
 	b.power.recordRun(a, r)
 }
 

@@ -137,5 +137,3 @@ func log2Positions(batches []int) []float64 {
 	}
 	return out
 }
-
-func indexOf(batches []int, batch int) int { return slices.Index(batches, batch) }

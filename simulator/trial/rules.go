@@ -53,29 +53,14 @@ func (r *runner) probeCost(a resources.Allocation) float64 {
 	return (r.restartCost().P50 + (1+blocks)*unit) / 3600 * r.hourly(a)
 }
 
-// startup returns the interval of the measured start-up seconds.
-func (r *runner) startup() sla.Interval { return spread(r.progress.StartupSeconds()) }
-
 // restartCost returns the interval of the seconds of one more restart: as measured or, before the first, the start-up
 // plus a checkpoint of up to the same duration.
 func (r *runner) restartCost() sla.Interval {
 	if all := r.progress.RestartSeconds(); len(all) > 0 {
-		return spread(all)
+		return plan.MeasuredInterval(all)
 	}
-	s := r.startup()
+	s := plan.MeasuredInterval(r.progress.StartupSeconds())
 	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
-}
-
-// spread returns an interval for a few measurements: their range, widened more the fewer there are.
-func spread(v []float64) sla.Interval {
-	if len(v) == 0 {
-		return sla.Interval{}
-	}
-	m := stat.Median(v)
-	lo, hi := slices.Min(v), slices.Max(v)
-	n := float64(len(v))
-	widen := 1 + 1/n
-	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/n), P50: m, P95: m + (hi-m)*widen + 0.5*m/n}
 }
 
 // refit fits the performance model to all measurements.
@@ -96,7 +81,7 @@ func (r *runner) refit() {
 func (r *runner) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
 		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, Trials: r.progress.Trials(),
-		Startup: r.startup(), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+		Startup: plan.MeasuredInterval(r.progress.StartupSeconds()), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 	if len(r.s.Interruptions) > 0 { // on spot capacity
 		s.Interruptions = cost.AssumedSpot(0, 0, true)
 	}

@@ -172,13 +172,8 @@ func (r *runner) refuse(a resources.Allocation) {
 		r.spend(back, r.s.Restart)
 		r.out.Restarts++
 		r.out.Pieces = append(r.out.Pieces, piece{Kind: refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
-		r.beginAgain(back)
+		r.progress.Begin(seconds(r.x.Elapsed), back, r.label(), true)
 	}
-}
-
-// beginAgain opens a segment after the return from a refused allocation.
-func (r *runner) beginAgain(a resources.Allocation) {
-	r.progress.Begin(seconds(r.x.Elapsed), a, r.label(), true)
 }
 
 // spend advances time, cost and energy by the given seconds at an allocation.

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -32,9 +33,7 @@ func (o Options) withDefaults() Options {
 	if o.Ratio <= 0 {
 		o.Ratio = 0.10
 	}
-	if o.Every == 0 {
-		o.Every = 5
-	}
+	o.Every = cmp.Or(o.Every, 5)
 	return o
 }
 
@@ -91,7 +90,6 @@ type Outcome struct {
 	Probes        int // allocations measured before the plan, including the baseline
 	ProbeSeconds  float64
 	ProbeUSD      float64
-	MoveSeconds   float64 // spent on restarts by choice
 	Pieces        []piece
 	Decisions     []decision
 	// Fallbacks describes each failure of the planner, after which the baseline was used, and each allocation at which
@@ -224,8 +222,6 @@ func (r *runner) outcome() *Outcome {
 		switch p.Kind {
 		case pieceProbe:
 			out.ProbeSeconds, out.ProbeUSD = out.ProbeSeconds+p.Seconds, out.ProbeUSD+p.USD
-		case pieceMove:
-			out.MoveSeconds += p.Seconds
 		case pieceLost:
 			out.lost.seconds, out.lost.usd = out.lost.seconds+p.Seconds, out.lost.usd+p.USD
 		}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -51,9 +52,7 @@ type Generator struct {
 
 // NewGenerator returns a generator of jobs whose steps follow from their durations by the table.
 func NewGenerator(o Options, table *Throughputs) (*Generator, error) {
-	if o.Reference == "" {
-		o.Reference = "v100"
-	}
+	o.Reference = cmp.Or(o.Reference, "v100")
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("generate jobs: %w", err)
 	}

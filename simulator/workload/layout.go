@@ -3,6 +3,7 @@ package workload
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -152,7 +153,10 @@ func (l *layout) each(r io.Reader, take func(*row) error) error {
 	out := newRow(header)
 	expected, _ := rows.FieldPos(0) // line of the next row, unless preceded by blank lines
 	for fields := header; ; {
-		expected += 1 + newlines(fields)
+		expected++
+		for _, f := range fields {
+			expected += strings.Count(f, "\n")
+		}
 		fields, err = rows.Read()
 		line := counted.lines() + 1
 		if err == nil {
@@ -172,15 +176,6 @@ func (l *layout) each(r io.Reader, take func(*row) error) error {
 			return err
 		}
 	}
-}
-
-// newlines returns the number of line breaks within the fields of a row.
-func newlines(fields []string) int {
-	n := 0
-	for _, f := range fields {
-		n += strings.Count(f, "\n")
-	}
-	return n
 }
 
 // lineCounter counts the lines read, because the CSV reader skips blank ones silently.
@@ -268,9 +263,7 @@ func (r *row) empty() bool {
 
 // fail records a problem unless the row already has one.
 func (r *row) fail(problem string) {
-	if r.problem == "" {
-		r.problem = problem
-	}
+	r.problem = cmp.Or(r.problem, problem)
 }
 
 // text returns a field without surrounding spaces; "" if the file has no such column.

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -114,9 +115,7 @@ func (p *Adaptive) follow(s State) float64 {
 	}
 	if c, ok := s.spot(); ok {
 		usd := s.zonePrice(c.Zone)
-		if p.meanUSD == 0 {
-			p.meanUSD = usd
-		}
+		p.meanUSD = cmp.Or(p.meanUSD, usd)
 		p.meanUSD += (usd - p.meanUSD) * min(1, s.TickS/planAfter)
 	}
 	if p.meanUSD == 0 { // no zone was below the price on demand so far
@@ -171,7 +170,7 @@ func (p *Adaptive) plan(s State) {
 	c := p.tick.over(int(ticks))
 	for k := range steps {
 		if k > 0 {
-			p.expectAll(&c, k-1)
+			p.each(func(x state) { p.expect(&c, k-1, x, p.later[p.index(x)]) })
 		}
 		p.backward(s, k)
 	}
@@ -188,11 +187,6 @@ func (p *Adaptive) each(f func(x state)) {
 			}
 		}
 	}
-}
-
-// expectAll sets p.later to the expectations of the values k steps before the deadline.
-func (p *Adaptive) expectAll(c *chain, k int) {
-	p.each(func(x state) { p.expect(c, k, x, p.later[p.index(x)]) })
 }
 
 // backward computes the values of all states k steps before the deadline from p.later.

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -106,9 +107,7 @@ func ReadOffers(path string, now time.Time) (Offers, error) {
 // offer converts an entry.
 func (e offerEntry) offer(name, path string, now time.Time) (Offer, error) {
 	o := Offer{Name: e.Name, EngineArgs: e.EngineArgs, Trace: e.Trace}
-	if o.Name == "" {
-		o.Name = name
-	}
+	o.Name = cmp.Or(o.Name, name)
 	if o.Trace != "" && !filepath.IsAbs(o.Trace) {
 		o.Trace = filepath.Join(filepath.Dir(path), o.Trace)
 	}

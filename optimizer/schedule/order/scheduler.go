@@ -81,9 +81,7 @@ func New(procs int, o Order, backfilling string) (*Scheduler, error) {
 	if o.Score == nil {
 		return nil, fmt.Errorf("an order without a score")
 	}
-	if backfilling == "" {
-		backfilling = "none"
-	}
+	backfilling = cmp.Or(backfilling, "none")
 	make, ok := backfills[backfilling]
 	if !ok {
 		return nil, fmt.Errorf("backfilling %q: want one of %s", backfilling, strings.Join(Backfills(), ", "))

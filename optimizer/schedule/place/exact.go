@@ -16,6 +16,7 @@ package place
 //	w, err := problem.Evaluate(s.Placement) // s.Value is its mean RPS, within s.Gap of any placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,19 +34,6 @@ type ExactSettings struct {
 	Columns  int // maximum number of patterns in the search; 0: 2,000. Patterns that no better placement can contain do not count
 }
 
-func (s ExactSettings) orDefault() ExactSettings {
-	if s.Gap == 0 {
-		s.Gap = 1e-3
-	}
-	if s.Branches == 0 {
-		s.Branches = 2000
-	}
-	if s.Columns == 0 {
-		s.Columns = 2000
-	}
-	return s
-}
-
 // Exact returns a placement within the limits and a proven bound on the objective: Solution.Bound holds for every
 // placement, up to floating-point rounding, even if the search stops early. The error wraps place.ErrInfeasible when
 // no placement satisfies the limits or none was found (the message distinguishes the two), or is the context's error.
@@ -56,7 +44,8 @@ func Exact(ctx context.Context, p *Problem, o Objective, l Limits, set ExactSett
 	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
 		return Solution{}, err
 	}
-	return solveUntil(ctx, p, o, l, set.orDefault(), math.Inf(1))
+	set.Gap, set.Branches, set.Columns = cmp.Or(set.Gap, 1e-3), cmp.Or(set.Branches, 2000), cmp.Or(set.Columns, 2000)
+	return solveUntil(ctx, p, o, l, set, math.Inf(1))
 }
 
 // solveUntil is Solve with a target: it stops at a placement whose value is at least enough.

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -78,9 +79,7 @@ func newProgram(p *Problem, o Objective, l Limits) (*program, error) {
 			g.scale = max(g.scale, math.Abs(v))
 		}
 	}
-	if g.scale == 0 {
-		g.scale = 1
-	}
+	g.scale = cmp.Or(g.scale, 1)
 	for i := range g.kinds {
 		for j := range g.kinds[i].value {
 			g.kinds[i].value[j] /= g.scale

@@ -11,6 +11,7 @@ package place
 //	table, err := f.Table(8) // every pattern of up to 8 containers, to place against
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -50,9 +51,7 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 			*f.value = f.zero
 		}
 	}
-	if o.HoldOut == 0 {
-		o.HoldOut = 0.1
-	}
+	o.HoldOut = cmp.Or(o.HoldOut, 0.1)
 	if !(o.HoldOut < 1) {
 		errs = append(errs, fmt.Errorf("forest: %v of the rows kept back, want less than 1", o.HoldOut))
 	}

@@ -37,9 +37,7 @@ func LoadTable(name string, path func(string) string, capacity int, speed float6
 		if err != nil {
 			return nil, err
 		}
-		if capacity == 0 {
-			capacity = s.Largest()
-		}
+		capacity = cmp.Or(capacity, s.Largest())
 		if t, err = s.Table(capacity); err != nil {
 			return nil, fmt.Errorf("%s: %w; a forest (--predictor forest) predicts the others", name, err)
 		}

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -107,10 +108,7 @@ func (p *Problem) Violation(counts []uint8) (magnitude float64, instances int) {
 		if miss <= 0 {
 			continue
 		}
-		weight := c.Weight
-		if weight == 0 {
-			weight = 1
-		}
+		weight := cmp.Or(c.Weight, 1)
 		magnitude += weight * float64(k*miss)
 		instances += k
 	}

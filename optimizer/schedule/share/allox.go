@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/solve"
@@ -71,10 +72,7 @@ func (p *alloX) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *alloX) State() ([]byte, error) { return encodeState(p.held) }
-
-// Restore implements schedule.Stateful.
-func (p *alloX) Restore(state []byte) error { return decodeState(state, &p.held) }
+func (p *alloX) State() []any { return []any{&p.held} }
 
 // slowestRate is the rate assumed on a device type on which a job does not run.
 const slowestRate = 1e-10
@@ -85,10 +83,7 @@ const maxAssignment = 1 << 26
 
 // firstOnEach returns the job that runs first on each device; −1: none.
 func firstOnEach(s *schedule.Snapshot, jobs, devices []int) ([]int, error) {
-	first := make([]int, len(devices))
-	for g := range first {
-		first[g] = -1
-	}
+	first := slices.Repeat([]int{-1}, len(devices))
 	if len(jobs) == 0 || len(devices) == 0 {
 		return first, nil
 	}

@@ -31,10 +31,8 @@ type bestMatch struct {
 // kept is the assignment of a policy that decides by updates.
 type kept struct{ *matching }
 
-func newBestMatch(Options) schedule.Policy { return bestMatch{assigner: &assigner{}, kept: &kept{}} }
-
-func newSRTF(Options) schedule.Policy {
-	return bestMatch{shortest: true, assigner: &assigner{}, kept: &kept{}}
+func newBestMatch(shortest bool) func(Options) schedule.Policy {
+	return func(Options) schedule.Policy { return bestMatch{shortest, &assigner{}, &kept{}} }
 }
 
 // Traits sets OnlyShares: the assignment is complete.

@@ -32,10 +32,8 @@ type bestMatchPacked struct {
 	pairing  *pairing // reused between decisions
 }
 
-func newBestMatchPacked(Options) schedule.Policy { return bestMatchPacked{pairing: newPairing()} }
-
-func newSRTFPacked(Options) schedule.Policy {
-	return bestMatchPacked{shortest: true, pairing: newPairing()}
+func newBestMatchPacked(shortest bool) func(Options) schedule.Policy {
+	return func(Options) schedule.Policy { return bestMatchPacked{shortest, newPairing()} }
 }
 
 // Traits sets OnlyShares and Packs.
@@ -71,10 +69,7 @@ func (p bestMatchPacked) Decide(s *schedule.Snapshot) (schedule.Allocation, erro
 }
 
 // State implements schedule.Stateful.
-func (p bestMatchPacked) State() ([]byte, error) { return encodeState(p.pairing.places) }
-
-// Restore implements schedule.Stateful.
-func (p bestMatchPacked) Restore(state []byte) error { return decodeState(state, &p.pairing.places) }
+func (p bestMatchPacked) State() []any { return []any{&p.pairing.places} }
 
 // computeValues computes the value of a job alone on each type.
 func (p bestMatchPacked) computeValues(i int) {

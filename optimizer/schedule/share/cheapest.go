@@ -21,8 +21,6 @@ import (
 // It uses prices, deadlines and remaining steps. O(n² · types) for n jobs, times the number of abandoned jobs.
 type cheapest struct{}
 
-func newCheapest(Options) schedule.Policy { return cheapest{} }
-
 // Traits sets OnlyShares: devices may stay idle.
 func (cheapest) Traits() schedule.Traits {
 	return schedule.Traits{Name: "Cheapest", FixedOrder: true, OnlyShares: true}

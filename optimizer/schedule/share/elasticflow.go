@@ -37,10 +37,7 @@ func (p *elasticFlow) Decide(s *schedule.Snapshot) (schedule.Allocation, error) 
 }
 
 // State implements schedule.Stateful.
-func (p *elasticFlow) State() ([]byte, error) { return encodeState(p.admitted) }
-
-// Restore implements schedule.Stateful.
-func (p *elasticFlow) Restore(state []byte) error { return decodeState(state, &p.admitted) }
+func (p *elasticFlow) State() []any { return []any{&p.admitted} }
 
 // size is a device type and number of devices on which a job can run.
 type size struct {

@@ -65,10 +65,7 @@ func (p *fifo) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *fifo) State() ([]byte, error) { return encodeState(p.held) }
-
-// Restore implements schedule.Stateful.
-func (p *fifo) Restore(state []byte) error { return decodeState(state, &p.held) }
+func (p *fifo) State() []any { return []any{&p.held} }
 
 // publishedFIFO is Gavel's FIFO as published. The device type is drawn at random, but the job is assigned the last
 // type in alphabetical order that remains in the list, even if it lacks free devices; and when a type has exactly
@@ -167,8 +164,6 @@ func (p *publishedFIFO) fill(s *schedule.Snapshot, queue, free []int) {
 // fifoPerf assigns whole devices to jobs in order of arrival, each on its fastest type among those with enough free
 // devices (Gavel, section 4.4 "FIFO"). The first job that fits on no type blocks those behind it. O(jobs · types).
 type fifoPerf struct{}
-
-func newFIFOPerf(Options) schedule.Policy { return fifoPerf{} }
 
 // Traits returns those of Gavel's FIFO_Perf.
 func (fifoPerf) Traits() schedule.Traits {

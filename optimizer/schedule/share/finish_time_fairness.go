@@ -50,12 +50,7 @@ func (p *finishTimeFairness) Decide(s *schedule.Snapshot) (schedule.Allocation, 
 }
 
 // State implements schedule.Stateful.
-func (p *finishTimeFairness) State() ([]byte, error) { return encodeState(p.before, p.ratio) }
-
-// Restore implements schedule.Stateful.
-func (p *finishTimeFairness) Restore(state []byte) error {
-	return decodeState(state, &p.before, &p.ratio)
-}
+func (p *finishTimeFairness) State() []any { return []any{&p.before, &p.ratio} }
 
 // finishTerms contains the terms of ρ by job.
 type finishTerms struct {

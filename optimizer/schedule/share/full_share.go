@@ -117,13 +117,8 @@ func placeInOrder(s *schedule.Snapshot) (placed []fullShare, next int) {
 	return placed, len(s.Jobs)
 }
 
-// placeByOrder assigns each job in turn its fastest type among those with enough free devices.
-func placeByOrder(s *schedule.Snapshot, order []int) []fullShare {
-	free, left := freeDevices(s)
-	return placeInto(s, order, free, left)
-}
-
-// placeInto is placeByOrder with the given free devices by type and in total.
+// placeInto assigns each job in turn its fastest type among those with enough of the free devices, given by type and in
+// total.
 func placeInto(s *schedule.Snapshot, order, free []int, left int) []fullShare {
 	var placed []fullShare
 	for _, i := range order {

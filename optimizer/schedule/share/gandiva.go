@@ -50,10 +50,7 @@ func (p *gandiva) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *gandiva) State() ([]byte, error) { return encodeState(p.paired) }
-
-// Restore implements schedule.Stateful.
-func (p *gandiva) Restore(state []byte) error { return decodeState(state, &p.paired) }
+func (p *gandiva) State() []any { return []any{&p.paired} }
 
 // dissolve breaks up pairs with an ended job, and those with a quality below 1. Gavel's code sums the relative
 // throughputs over all device types, so 1 is a low threshold, and sets the sum to 0 if the pair does not fit on some

@@ -6,8 +6,6 @@ import "trainopt/optimizer/schedule"
 // job exceed 1 (Gavel, section 4.1: the reference allocation for fairness). O(jobs · types).
 type isolated struct{}
 
-func newIsolated(Options) schedule.Policy { return isolated{} }
-
 // Traits returns those of Gavel's Isolated.
 func (isolated) Traits() schedule.Traits { return schedule.Traits{Name: "Isolated"} }
 

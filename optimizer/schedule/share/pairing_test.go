@@ -65,7 +65,7 @@ func TestWhoSharesDevices(t *testing.T) {
 			[][2]int{{0, -1}, {1, 2}}},
 		"rates of one that does not run": {1, []int{1, 1}, []int{0, 1}, [][]float64{{0, 1}, {0, 0}}, [][2]int{{0, -1}}},
 	} {
-		for policy, p := range map[string]schedule.Policy{"best_match_packed": newBestMatchPacked(Options{}), "srtf_packed": newSRTFPacked(Options{})} {
+		for policy, p := range map[string]schedule.Policy{"best_match_packed": newBestMatchPacked(false)(Options{}), "srtf_packed": newBestMatchPacked(true)(Options{})} {
 			s := pairedJobs([]schedule.DeviceType{{Name: "x", Count: c.devices}}, c.gpus, c.kinds, c.slow)
 			if got := unitsOf(t, p, s); !slices.Equal(got, c.want) {
 				t.Errorf("%s, %s: %v run, want %v", policy, name, got, c.want)
@@ -80,10 +80,10 @@ func TestWhoWaits(t *testing.T) {
 	s := pairedJobs([]schedule.DeviceType{{Name: "x", Count: 1}}, []int{1, 1}, []int{0, 0}, [][]float64{{0}})
 	s.Jobs[0].Steps, s.Jobs[0].Remaining = 100000, 20000 // received 80000
 	s.Jobs[1].Steps, s.Jobs[1].Remaining = 50000, 50000
-	if got := unitsOf(t, newSRTFPacked(Options{}), s); !slices.Equal(got, [][2]int{{0, -1}}) {
+	if got := unitsOf(t, newBestMatchPacked(true)(Options{}), s); !slices.Equal(got, [][2]int{{0, -1}}) {
 		t.Errorf("srtf_packed runs %v", got)
 	}
-	if got := unitsOf(t, newBestMatchPacked(Options{}), s); !slices.Equal(got, [][2]int{{1, -1}}) {
+	if got := unitsOf(t, newBestMatchPacked(false)(Options{}), s); !slices.Equal(got, [][2]int{{1, -1}}) {
 		t.Errorf("best_match_packed runs %v", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestWhoWaits(t *testing.T) {
 // Of two kinds that cannot be co-located, the one with more waiting jobs runs.
 func TestKindsThatGatherCountMore(t *testing.T) {
 	s := pairedJobs([]schedule.DeviceType{{Name: "x", Count: 1}}, []int{1, 1, 1, 1}, []int{0, 1, 1, 1}, [][]float64{{0, 0}, {0, 0}})
-	for name, p := range map[string]schedule.Policy{"best_match_packed": newBestMatchPacked(Options{}), "srtf_packed": newSRTFPacked(Options{})} {
+	for name, p := range map[string]schedule.Policy{"best_match_packed": newBestMatchPacked(false)(Options{}), "srtf_packed": newBestMatchPacked(true)(Options{})} {
 		if got := unitsOf(t, p, s); len(got) != 1 || got[0][0] == 0 {
 			t.Errorf("%s runs %v, want one of jobs 1, 2 and 3", name, got)
 		}
@@ -105,7 +105,7 @@ func TestPairsLast(t *testing.T) {
 		s := pairedJobs([]schedule.DeviceType{{Name: "x", Count: 1}}, []int{1, 1, 1}, []int{0, 1, 2}, slow)
 		all := s.Jobs
 		s.PairByKind, s.Preemption = true, schedule.Preemption{Seconds: lost}
-		p := newBestMatchPacked(Options{})
+		p := newBestMatchPacked(false)(Options{})
 		s.Jobs = all[:2]
 		if got := unitsOf(t, p, s); !slices.Equal(got, [][2]int{{0, 1}}) {
 			t.Fatalf("at first %v run", got)
@@ -248,7 +248,7 @@ func TestPairingKeepsItsBooks(t *testing.T) {
 		p := pairingCase(r, 9, rapid.Bool().Draw(r, "mixed"))
 		all := *p.Snapshot
 		pair := all.Pair
-		policy := newSRTFPacked(Options{}).(bestMatchPacked)
+		policy := newBestMatchPacked(true)(Options{}).(bestMatchPacked)
 		all.Preemption.Seconds = rapid.SampledFrom([]float64{0, 30}).Draw(r, "lost")
 		for range 4 {
 			s := all

@@ -7,8 +7,6 @@ import "trainopt/optimizer/schedule"
 // exceed the devices.
 type proportional struct{}
 
-func newProportional(Options) schedule.Policy { return proportional{} }
-
 // Traits sets Overcommits, since shares may exceed the devices.
 func (proportional) Traits() schedule.Traits {
 	return schedule.Traits{Name: "Proportional", Overcommits: true}

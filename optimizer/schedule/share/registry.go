@@ -46,20 +46,20 @@ func (o Options) random() Random {
 // Policies contains the constructors of all policies by name. A policy instance serves a single run.
 var Policies = map[string]func(Options) schedule.Policy{
 	"allox":             newAlloX,
-	"best_match":        newBestMatch,
-	"best_match_packed": newBestMatchPacked,
-	"cheapest":          newCheapest,
+	"best_match":        newBestMatch(false),
+	"best_match_packed": newBestMatchPacked(false),
+	"cheapest":          stateless(cheapest{}),
 	"elasticflow":       newElasticFlow,
 	"fifo":              newFIFO,
 	"fifo_packed":       newFIFOPacked,
-	"fifo_perf":         newFIFOPerf,
+	"fifo_perf":         stateless(fifoPerf{}),
 	"gandiva":           newGandiva,
-	"isolated":          newIsolated,
-	"proportional":      newProportional,
-	"sia":               newSia,
-	"sia_exploring":     newSiaExploring,
-	"srtf":              newSRTF,
-	"srtf_packed":       newSRTFPacked,
+	"isolated":          stateless(isolated{}),
+	"proportional":      stateless(proportional{}),
+	"sia":               newSia(false),
+	"sia_exploring":     newSia(true),
+	"srtf":              newBestMatch(true),
+	"srtf_packed":       newBestMatchPacked(true),
 	"themis":            newThemis,
 	"tiresias":          newTiresias,
 
@@ -85,6 +85,11 @@ var Policies = map[string]func(Options) schedule.Policy{
 	"min_total_duration_perf":                           newMinTotalDuration(heterogeneousView),
 	"strategy_proof":                                    newStrategyProof(agnosticView),
 	"strategy_proof_perf":                               newStrategyProof(heterogeneousView),
+}
+
+// stateless returns the constructor of a policy without options and state.
+func stateless(p schedule.Policy) func(Options) schedule.Policy {
+	return func(Options) schedule.Policy { return p }
 }
 
 // Names returns the names of Policies, sorted.

@@ -15,14 +15,14 @@ import (
 // waiting jobs and for jobs younger than S. Sizes are those of the paper: powers of two within a server, then whole
 // servers.
 //
-// Rates are known in advance, as in the paper's runs with oracle profiles. newSiaExploring adds the paper's rule for
+// Rates are known in advance, as in the paper's runs with oracle profiles. sia_exploring adds the paper's rule for
 // jobs with unknown rates: on each type a job receives at most twice the number of devices that it held there for a
 // round, starting at the smallest number on which it runs.
 //
 // The paper solves the integer program by branch and bound to 10⁻⁴. Here, prices of devices yield a bound (the
 // Lagrangian dual) and a solution that is improved by local search, see siaProgram. Further differences: it decides
 // immediately after arrivals and completions, and otherwise every 6 minutes, since only restart factors have changed
-// then (the paper: every 60 s, as newSiaExploring does while jobs may grow); S is the same for all models; and a job
+// then (the paper: every 60 s, as sia_exploring does while jobs may grow); S is the same for all models; and a job
 // may be moved while it restarts. Rates take the place of goodput; they are goodput if the throughput table contains
 // it, as that of Sia's profiles in package workload does. Under load, jobs that scale badly may wait for a very long time.
 //
@@ -72,13 +72,11 @@ const (
 	siaPeriod      = 360 // interval of decisions without arrivals and completions, seconds
 )
 
-func newSia(Options) schedule.Policy {
-	return &sia{jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
-}
-
-// newSiaExploring returns the variant for jobs with unknown rates, as far as these limit growth.
-func newSiaExploring(Options) schedule.Policy {
-	return &sia{explores: true, jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
+// newSia returns the constructor of the policy; explores is for jobs with unknown rates, as far as these limit growth.
+func newSia(explores bool) func(Options) schedule.Policy {
+	return func(Options) schedule.Policy {
+		return &sia{explores: explores, jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
+	}
 }
 
 // Traits sets OnlyShares: jobs without devices wait.
@@ -116,13 +114,8 @@ func (p *sia) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 func (p *sia) MaxLoss() float64 { return p.loss }
 
 // State implements schedule.Stateful.
-func (p *sia) State() ([]byte, error) {
-	return encodeState(p.jobs, p.prices, p.round, p.chosen, p.ids, p.decided)
-}
-
-// Restore implements schedule.Stateful.
-func (p *sia) Restore(state []byte) error {
-	return decodeState(state, &p.jobs, &p.prices, &p.round, &p.chosen, &p.ids, &p.decided)
+func (p *sia) State() []any {
+	return []any{&p.jobs, &p.prices, &p.round, &p.chosen, &p.ids, &p.decided}
 }
 
 // siaConfigurations returns sizes with powers of two within a server, then whole servers.

@@ -1,6 +1,7 @@
 package share_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
@@ -40,12 +41,12 @@ func TestRestoredPoliciesDecideAlike(t *testing.T) {
 					s.Jobs[k].Attained = 1000 * float64(i)
 					s.Jobs[k].Deadline = 1e6 * float64(k+1)
 				}
-				state, err := p.(schedule.Stateful).State()
+				state, err := json.Marshal(p.(schedule.Stateful).State())
 				if err != nil {
 					t.Fatal(err)
 				}
 				restored := lastDraws(t, name)
-				if err := restored.(schedule.Stateful).Restore(state); err != nil {
+				if err := share.Restore(restored.(schedule.Stateful), state); err != nil {
 					t.Fatal(err)
 				}
 				one, two := checked(t, p, s), checked(t, restored, s)
@@ -59,7 +60,7 @@ func TestRestoredPoliciesDecideAlike(t *testing.T) {
 
 func TestBadStateIsRefused(t *testing.T) {
 	for _, state := range []string{"", "{}", "[]", "[1,2]", `["x"]`} {
-		if err := policy(t, "fifo", false).(schedule.Stateful).Restore([]byte(state)); err == nil {
+		if err := share.Restore(policy(t, "fifo", false).(schedule.Stateful), []byte(state)); err == nil {
 			t.Errorf("state %q is accepted", state)
 		}
 	}

@@ -20,11 +20,10 @@ var (
 	_ schedule.Stateful = (*tiresias)(nil)
 )
 
-// encodeState encodes the fields of a policy that outlive a decision.
-func encodeState(fields ...any) ([]byte, error) { return json.Marshal(fields) }
-
-// decodeState restores fields, given as pointers in the order of encodeState.
-func decodeState(state []byte, fields ...any) error {
+// Restore replaces the state of a new policy by one that was stored as JSON. Decisions then continue as those of the policy
+// whose state it was.
+func Restore(p schedule.Stateful, state []byte) error {
+	fields := p.State()
 	var parts []json.RawMessage
 	if err := json.Unmarshal(state, &parts); err != nil {
 		return fmt.Errorf("restore the state of a policy: %w", err)

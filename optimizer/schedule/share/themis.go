@@ -72,10 +72,7 @@ func (p *themis) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *themis) State() ([]byte, error) { return encodeState(p.leases) }
-
-// Restore implements schedule.Stateful.
-func (p *themis) Restore(state []byte) error { return decodeState(state, &p.leases) }
+func (p *themis) State() []any { return []any{&p.leases} }
 
 // order sorts the jobs in place by the order in which they are offered devices.
 func (p *themis) order(s *schedule.Snapshot, jobs []int) []int {

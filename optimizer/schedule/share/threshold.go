@@ -5,8 +5,6 @@ import "math"
 // bounds is an interval that contains an unknown.
 type bounds struct{ lo, hi float64 }
 
-func (b bounds) and(c bounds) bounds { return bounds{max(b.lo, c.lo), min(b.hi, c.hi)} }
-
 func (b bounds) middle() float64 { return b.lo + (b.hi-b.lo)/2 }
 
 // probe is the result of evaluating demands at one level: the common factor by which they can be multiplied, and the
@@ -34,7 +32,7 @@ func threshold(within bounds, first float64, try func(level float64) (probe, err
 		if math.Abs(got.factor-1) <= levelGap {
 			return level, nil
 		}
-		within = within.and(got.within)
+		within = bounds{max(within.lo, got.within.lo), min(within.hi, got.within.hi)}
 		if within.hi-within.lo <= levelGap*math.Abs(within.hi) {
 			break
 		}

@@ -56,7 +56,8 @@ func (p *tiresias) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 			}
 		}
 	}
-	placed := placeByOrder(withRestarts(s), order)
+	free, left := freeDevices(s)
+	placed := placeInto(withRestarts(s), order, free, left)
 	for _, w := range placed {
 		runs[s.Jobs[w.a].ID] = true
 	}
@@ -76,10 +77,7 @@ func (p *tiresias) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *tiresias) State() ([]byte, error) { return encodeState(p.queues) }
-
-// Restore implements schedule.Stateful.
-func (p *tiresias) Restore(state []byte) error { return decodeState(state, &p.queues) }
+func (p *tiresias) State() []any { return []any{&p.queues} }
 
 // update removes ended jobs from the queues, appends new ones and moves jobs that have passed a bound. Absent ones keep their
 // places.

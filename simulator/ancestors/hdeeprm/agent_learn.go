@@ -1,6 +1,7 @@
 package hdeeprm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,18 +53,10 @@ type LearningAgent struct {
 
 // NewLearningAgent returns an agent for observations of the given size and the given number of actions.
 func NewLearningAgent(observation, actions int, c AgentConfig, seed uint64) (*LearningAgent, error) {
-	if c.Hidden == 0 {
-		c.Hidden = 128
-	}
-	if c.Rate == 0 {
-		c.Rate = 1e-3
-	}
-	if c.Gamma == 0 {
-		c.Gamma = 0.99
-	}
-	if c.Method == "" {
-		c.Method = "reinforce"
-	}
+	c.Hidden = cmp.Or(c.Hidden, 128)
+	c.Rate = cmp.Or(c.Rate, 1e-3)
+	c.Gamma = cmp.Or(c.Gamma, 0.99)
+	c.Method = cmp.Or(c.Method, "reinforce")
 	policy := map[string]string{"reinforce": "flat", "a2c": "shared"}[c.Method]
 	var errs []error
 	if policy == "" {

@@ -39,9 +39,7 @@ func (c *conversion) Profile(j *order.Job) string { return c.profiles[j.ID] }
 // dropped and counted by reason. Communication is omitted and counted, as are differences between the cores of a
 // parallel job: each core has the operations of the one with most. O(n log n).
 func (w *BatsimWorkload) Convert(o SpeedOptions) (*conversion, error) {
-	if o.Reference == 0 {
-		o.Reference = 1
-	}
+	o.Reference = cmp.Or(o.Reference, 1)
 	if !(o.Reference > 0) || math.IsInf(o.Reference, 1) {
 		return nil, fmt.Errorf("convert workload: a reference speed of %v GFLOPS, want more than 0", o.Reference)
 	}
@@ -198,10 +196,7 @@ func FromJobs(jobs []order.Job, resources int) *BatsimWorkload {
 			names[key] = strconv.Itoa(len(names))
 			w.Profiles[names[key]] = p
 		}
-		id := j.Name
-		if id == "" {
-			id = strconv.Itoa(j.ID)
-		}
+		id := cmp.Or(j.Name, strconv.Itoa(j.ID))
 		w.Jobs = append(w.Jobs, BatsimJob{ID: id, Submit: j.Submit, Resources: j.Procs, Profile: names[key], Walltime: j.Limit})
 	}
 	return w

@@ -34,9 +34,7 @@ func WriteJobs(w io.Writer, r *queue.Result, profile func(*order.Job) string) er
 func jobFields(out *queue.Outcome, profileOf func(*order.Job) string) []string {
 	j := out.Job
 	name, workload := j.Name, "w0"
-	if name == "" {
-		name = strconv.Itoa(j.ID)
-	}
+	name = cmp.Or(name, strconv.Itoa(j.ID))
 	if before, after, ok := strings.Cut(name, "!"); ok {
 		workload, name = cmp.Or(before, workload), after
 	}

@@ -2,6 +2,7 @@ package hdeeprm
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -132,10 +133,7 @@ func (e *experiment) trace(compat bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("read trace %s: %w", o.Workload, err)
 	}
-	resources := o.Resources
-	if resources == 0 {
-		resources = e.Tree.Cores
-	}
+	resources := cmp.Or(o.Resources, e.Tree.Cores)
 	c, err := Convert(r, ConvertOptions{Seed: uint32(o.Seed), Jobs: o.Jobs, Resources: resources, Reference: e.Tree.Reference, Compat: compat})
 	if err != nil {
 		return fmt.Errorf("trace %s: %w", o.Workload, err)

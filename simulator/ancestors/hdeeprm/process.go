@@ -97,9 +97,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 	if len(p.actions) == 0 {
 		p.actions = Table()
 	}
-	if p.settings.QueueSensitivity == 0 {
-		p.settings.QueueSensitivity = defaultSensitivity
-	}
+	p.settings.QueueSensitivity = cmp.Or(p.settings.QueueSensitivity, defaultSensitivity)
 	switch {
 	case settings.Void:
 		p.void = len(p.actions)

@@ -1,6 +1,7 @@
 package metis
 
 import (
+	"cmp"
 	"math"
 	"sync"
 
@@ -44,12 +45,6 @@ func newLearner(p *policy, rate float32) *learner {
 		l.lane[i].dHidden = make([]float32, laneRows*p.first.Outputs)
 	}
 	return l
-}
-
-// setRate sets the learning rate of the next steps.
-func (l *learner) setRate(rate float32) {
-	l.lane[0].first.SetRate(rate)
-	l.lane[0].second.SetRate(rate)
 }
 
 // step performs one step of Adam on the gradient of n parts of a batch, each accumulated by add.
@@ -151,10 +146,7 @@ func normalise(lessons []*lesson, reward []float64) {
 	for i, e := range lessons {
 		squares += float64(e.rows()) * (reward[i] - mean) * (reward[i] - mean)
 	}
-	unit := math.Sqrt(squares / rows)
-	if unit == 0 {
-		unit = 1
-	}
+	unit := cmp.Or(math.Sqrt(squares/rows), 1)
 	for i, e := range lessons {
 		e.value = float32((reward[i] - mean) / unit)
 	}

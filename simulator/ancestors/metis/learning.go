@@ -1,6 +1,7 @@
 package metis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,10 +86,7 @@ func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learning
 }
 
 func (o learningOptions) method() string {
-	if o.Method == "" {
-		return "metis"
-	}
-	return o.Method
+	return cmp.Or(o.Method, "metis")
 }
 
 // placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
@@ -98,9 +96,7 @@ func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOption
 	if err := t.check(); err != nil {
 		return nil, nil, err
 	}
-	if o.Workers == 0 {
-		t.Workers = runtime.GOMAXPROCS(0)
-	}
+	t.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	t.kind = p.TypeOf()
 	for k := range p.Types {
 		t.values = append(t.values, p.PatternValues(o.Objective, k))
@@ -356,10 +352,7 @@ func (t *task) george() (*search, error) {
 				return nil, fmt.Errorf("%w: %d containers of app %d on %d nodes, at most one on each", place.ErrInfeasible, k, a+1, len(t.kind))
 			}
 		}
-		tr.limits = make([]uint16, len(tr.start))
-		for i := range tr.limits {
-			tr.limits[i] = 1
-		}
+		tr.limits = slices.Repeat([]uint16{1}, len(tr.start))
 	}
 	return &search{tree: tr, batch: t.problem.Batch, rate: 0.002, start: 0.1, update: 20, episodes: 8000, entropy: 0.03, budget: max(0, budget),
 		price: &morl.PID{Kp: 0.5, Ki: 0.05, Kd: 0.1, Smooth: 0.9, Most: 20}, finish: t.finishNodes(tr, list)}, nil

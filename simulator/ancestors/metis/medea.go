@@ -16,6 +16,7 @@ package metis
 //	solution, report, err := placeByMedea(ctx, problem, medeaOptions{Tie: bestRPS})
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,7 @@ type medeaReport struct {
 // among placements of minimal violation with bestRPS, and to its negative with WorstRPS. The error wraps
 // place.ErrInfeasible if the batch does not fit, or is the context's.
 func placeByMedea(ctx context.Context, p *place.Problem, o medeaOptions) (*place.Solution, medeaReport, error) {
-	if o.Throughput.Gap == 0 {
-		o.Throughput.Gap = -1
-	}
+	o.Throughput.Gap = cmp.Or(o.Throughput.Gap, -1)
 	s, err := place.Exact(ctx, p, place.Objective{Missed: 1}, place.Limits{}, place.ExactSettings{Gap: -1})
 	if err != nil {
 		return nil, medeaReport{}, fmt.Errorf("medea: %w", err)

@@ -73,10 +73,10 @@ type Outcome struct {
 
 // point is a point of a learning curve.
 type point struct {
-	Episode int
-	Seconds float64 // by Options.Clock
-	Mean    float64 // mean objective of the episodes since the last point
-	Best    float64 // best so far; NaN if no episode satisfied the limits
+	Episode int               `json:"episode"`
+	Seconds experiment.Number `json:"seconds"` // by Options.Clock
+	Mean    experiment.Number `json:"mean"`    // mean objective of the episodes since the last point
+	Best    experiment.Number `json:"best"`    // best so far; NaN if no episode satisfied the limits
 }
 
 // Method is a placement method.
@@ -285,7 +285,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 		}
 		out := &Outcome{Solution: *s}
 		for _, at := range curve {
-			out.Curve = append(out.Curve, point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best)})
+			out.Curve = append(out.Curve, point{at.Episode, experiment.Number(at.Seconds), experiment.Number(at.Value), experiment.Number(orNaN(at.Best))})
 		}
 		return out, err
 	}

@@ -1,6 +1,7 @@
 package metis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -33,9 +34,7 @@ type TrainOptions struct {
 
 // withDefaults replaces zero values by their defaults.
 func (o TrainOptions) withDefaults() TrainOptions {
-	if o.Recipe == "" {
-		o.Recipe = "improved"
-	}
+	o.Recipe = cmp.Or(o.Recipe, "improved")
 	if o.Table == nil {
 		o.Table = place.MetisTable()
 	}
@@ -45,12 +44,8 @@ func (o TrainOptions) withDefaults() TrainOptions {
 			o.Episodes = 20000
 		}
 	}
-	if o.Lectures == 0 {
-		o.Lectures = 400
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
+	o.Lectures = cmp.Or(o.Lectures, 400)
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	if o.Classes == nil {
 		for s := range classes(o.Table.Capacity()) {
 			o.Classes = append(o.Classes, s)

@@ -24,7 +24,7 @@ func isPublished(t *testing.T, p *place.Problem, s *place.Solution, r publishedR
 func TestRoundRobinAsPublished(t *testing.T) {
 	for _, r := range publishedResults(t, "rr") {
 		p := metisProblem(t, r.Size, r.Nodes, r.Group)
-		s, err := roundRobin(p, nil)
+		s, err := baselines["round-robin"](p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,14 +72,6 @@ type typeJSON struct {
 	Cost     float64 `json:"cost"`
 }
 
-// pointJSON is a point of the learning curve.
-type pointJSON struct {
-	Episode int               `json:"episode"`
-	Seconds experiment.Number `json:"seconds"`
-	Mean    experiment.Number `json:"mean"`
-	Best    experiment.Number `json:"best"`
-}
-
 // result is the JSON document: the required fields, followed by additional ones.
 type result struct {
 	Schema     int               `json:"schema"`
@@ -108,7 +100,7 @@ type result struct {
 	PredictedRPS experiment.Number  `json:"predicted_rps"`
 	Cost         float64            `json:"cost"`
 	Apps         []appJSON          `json:"apps"`
-	Curve        []pointJSON        `json:"curve"`
+	Curve        []point            `json:"curve"`
 	Notes        []string           `json:"notes,omitempty"` // how the method found the placement
 }
 
@@ -119,7 +111,7 @@ func asJSON(w io.Writer, v *view) error {
 		Bound: experiment.Number(v.Bound), Gap: experiment.Number(v.Gap), SolveS: experiment.Number(v.SolveS), Warnings: v.Report.Notes, Notes: v.Outcome.Notes,
 		Seed: v.Seed, Compat: v.Compat, Batch: v.What, Counts: v.Problem.Batch, Nodes: v.Problem.Nodes(), SLO: v.Problem.Threshold(),
 		Objective: weights(v.Objective), Value: experiment.Number(v.Value), Predictor: v.predictor(), PredictedRPS: experiment.Number(v.predicted.MeanRPS), Cost: v.worth.Cost,
-		Placement: [][]int{}, Apps: []appJSON{}, Curve: []pointJSON{}}
+		Placement: [][]int{}, Apps: []appJSON{}, Curve: append([]point{}, v.Curve...)}
 	if m, err := Find(v.Method); err == nil && !m.Objective {
 		out.Objective = map[string]float64{}
 	}
@@ -135,9 +127,6 @@ func asJSON(w io.Writer, v *view) error {
 	}
 	for _, a := range v.apps {
 		out.Apps = append(out.Apps, appJSON{a.name, a.containers, experiment.Number(a.mean()), experiment.Number(a.share())})
-	}
-	for _, p := range v.Curve {
-		out.Curve = append(out.Curve, pointJSON{p.Episode, experiment.Number(p.Seconds), experiment.Number(p.Mean), experiment.Number(p.Best)})
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}

@@ -174,7 +174,7 @@ func (v *view) byApp() experiment.Table {
 // document returns the figures, the kinds of nodes, the apps and the notes of a placement.
 func (v *view) document() page.Document {
 	kinds, apps := block(v.patterns(listed)), block(v.byApp())
-	if widest(kinds.Text) > width {
+	if slices.ContainsFunc(kinds.Text[1:], func(l string) bool { return utf8.RuneCountInString(l) > width }) {
 		kinds.Text = v.inWords()
 	}
 	notes := slices.Concat(v.Notes, v.Outcome.Notes)
@@ -231,15 +231,6 @@ func block(t experiment.Table) page.Block {
 		b.Text = append(b.Text, row)
 	}
 	return b
-}
-
-// widest returns the width of the widest line of a table, without its title.
-func widest(lines []string) int {
-	n := 0
-	for _, l := range lines[1:] {
-		n = max(n, utf8.RuneCountInString(l))
-	}
-	return n
 }
 
 func fixed(v float64, digits int) string {

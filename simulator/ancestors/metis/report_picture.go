@@ -1,6 +1,7 @@
 package metis
 
 import (
+	"cmp"
 	"fmt"
 
 	"trainopt/optimizer/report/page"
@@ -26,8 +27,8 @@ func (v *view) pictured() page.Document {
 func (v *view) curve() page.Chart {
 	mean, best := page.Series{Name: "mean of the episodes"}, page.Series{Name: "best so far"}
 	for _, p := range v.Curve {
-		mean.Points = append(mean.Points, page.Point{X: float64(p.Episode), Y: p.Mean})
-		best.Points = append(best.Points, page.Point{X: float64(p.Episode), Y: p.Best})
+		mean.Points = append(mean.Points, page.Point{X: float64(p.Episode), Y: float64(p.Mean)})
+		best.Points = append(best.Points, page.Point{X: float64(p.Episode), Y: float64(p.Best)})
 	}
 	c := page.Chart{Title: "Learning", Note: "objective over the episodes that were played", X: page.Axis{Name: "episodes"}, Y: page.Axis{Name: v.objective()},
 		Series: []page.Series{mean, best}}
@@ -83,7 +84,7 @@ func (v *view) column(d *page.Drawing, g *group, x, width, rise float64) {
 	}
 	t := v.Problem.Types[g.kind].Table
 	rps, room, bottom := t.RPS(g.pattern), float64(t.Capacity())*rise, d.Height-foot
-	rect("room", bottom-room, room, fmt.Sprintf("%d × %s: room for %d", g.nodes, v.typeName(g.kind), t.Capacity()))
+	rect("room", bottom-room, room, fmt.Sprintf("%d × %s: room for %d", g.nodes, cmp.Or(v.Problem.Types[g.kind].Name, "node"), t.Capacity()))
 	height := 0
 	for a, k := range g.counts {
 		for range k {
@@ -92,13 +93,6 @@ func (v *view) column(d *page.Drawing, g *group, x, width, rise float64) {
 				fmt.Sprintf("%s at %s of alone; %d × %d %s beside %d others", v.names[a], fixed(rps[a], 3), g.nodes, k, v.names[a], g.size-int(k)))
 		}
 	}
-}
-
-func (v *view) typeName(kind int) string {
-	if name := v.Problem.Types[kind].Name; name != "" {
-		return name
-	}
-	return "node"
 }
 
 // color returns the CSS class of an app; apps beyond the eighth reuse colours, paler.

@@ -17,14 +17,25 @@ type baselineMethod func(p *place.Problem, rng *rand.Rand) (*place.Solution, err
 
 // baselines contains all methods by name.
 var baselines = map[string]baselineMethod{
-	"balanced":          balanced,
-	"binpack":           binPack,
-	"least-loaded":      leastLoaded,
+	"balanced":          inOrder(balanced),
+	"binpack":           inOrder(binPack),
+	"least-loaded":      inOrder(leastLoaded),
 	"paragon":           paragonRule{}.Place,
 	"paragon-published": paragonRule{Published: true}.Place,
-	"random":            random,
-	"round-robin":       roundRobin,
-	"spread":            spread,
+	"random":            inOrder(random),
+	"round-robin":       inOrder(roundRobin),
+	"spread":            inOrder(spread),
+}
+
+// inOrder returns the method that places the batch in order; rule returns the chooser of nodes for a cluster.
+func inOrder(rule func(c *cluster) func(app int) int) baselineMethod {
+	return func(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+		c, err := newCluster(p, rng)
+		if err != nil {
+			return nil, err
+		}
+		return c.inOrder(p, rule(c))
+	}
 }
 
 // cluster is the state of the nodes while containers are placed.
@@ -116,59 +127,43 @@ func (c *cluster) any(nodes []int) int {
 
 // leastLoaded places each container on a node of which the smallest share is in use; ties are broken at random.
 // O(containers × nodes).
-func leastLoaded(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
-	c, err := newCluster(p, rng)
-	if err != nil {
-		return nil, err
-	}
-	return c.inOrder(p, func(int) int { return c.least(c.share) })
+func leastLoaded(c *cluster) func(app int) int {
+	return func(int) int { return c.least(c.share) }
 }
 
 // balanced places each container on the node with the fewest containers of its app among those of which the smallest
 // share is in use; ties are broken at random. It is the demonstration policy of Metis's high-level agent, applied to
 // nodes. O(containers × nodes).
-func balanced(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
-	c, err := newCluster(p, rng)
-	if err != nil {
-		return nil, err
-	}
-	return c.inOrder(p, func(app int) int {
+func balanced(c *cluster) func(app int) int {
+	return func(app int) int {
 		// Shares are below 1 and differ by at least 1/255²; counts are at most 255.
 		return c.least(func(n int) float64 { return c.share(n)*(1<<26) + float64(c.counts[n][app]) })
-	})
+	}
 }
 
 // roundRobin places containers on consecutive nodes and skips full ones: on an empty cluster, container i is placed
 // on node i mod nodes. The rewards of Metis's sub-scheduler are relative to this method. Deterministic. O(containers
 // + nodes × capacity).
-func roundRobin(p *place.Problem, _ *rand.Rand) (*place.Solution, error) {
-	c, err := newCluster(p, nil)
-	if err != nil {
-		return nil, err
-	}
+func roundRobin(c *cluster) func(app int) int {
 	next := 0
-	return c.inOrder(p, func(int) int {
+	return func(int) int {
 		for !c.room(next % len(c.counts)) {
 			next++
 		}
 		next++
 		return (next - 1) % len(c.counts)
-	})
+	}
 }
 
 // random places each container on a node with free capacity, chosen uniformly. O(containers + nodes × capacity).
-func random(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
-	c, err := newCluster(p, rng)
-	if err != nil {
-		return nil, err
-	}
+func random(c *cluster) func(app int) int {
 	var open []int // nodes with free capacity
 	for n := range c.counts {
 		if c.room(n) {
 			open = append(open, n)
 		}
 	}
-	return c.inOrder(p, func(int) int {
+	return func(int) int {
 		i := c.pick(len(open))
 		n := open[i]
 		if c.load[n]+1 == c.capacity[n] {
@@ -176,7 +171,7 @@ func random(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 			open = open[:len(open)-1]
 		}
 		return n
-	})
+	}
 }
 
 // spread scores nodes like the default scheduler of Kubernetes (configuration v1) for pods of equal size without
@@ -184,12 +179,8 @@ func random(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 // constraint) + NodeResourcesFit with LeastAllocated, both integers from 0 to 100; ties are broken at random. Other
 // plugins score all nodes equally here. All nodes are scored, whereas Kubernetes samples clusters of more than 100
 // nodes. O(containers × nodes).
-func spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
-	c, err := newCluster(p, rng)
-	if err != nil {
-		return nil, err
-	}
-	return c.inOrder(p, func(app int) int {
+func spread(c *cluster) func(app int) int {
+	return func(app int) int {
 		nodes, least, most := 0, math.MaxUint8, 0
 		for n := range c.counts {
 			if c.room(n) {
@@ -205,15 +196,11 @@ func spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 			free := (c.capacity[n] - c.load[n] - 1) * 100 / c.capacity[n]
 			return -float64(2*topology + free)
 		})
-	})
+	}
 }
 
 // binPack places each container on a node with free capacity of which the largest share is in use; ties are broken at
 // random. This is NodeResourcesFit of Kubernetes with MostAllocated and no other scores. O(containers × nodes).
-func binPack(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
-	c, err := newCluster(p, rng)
-	if err != nil {
-		return nil, err
-	}
-	return c.inOrder(p, func(int) int { return c.least(func(n int) float64 { return -c.share(n) }) })
+func binPack(c *cluster) func(app int) int {
+	return func(int) int { return c.least(func(n int) float64 { return -c.share(n) }) }
 }

@@ -97,7 +97,9 @@ func trainImproved(ctx context.Context, o TrainOptions, m *Model, report func(Le
 			b.begin(o.Table, cellNodes, l.batch, rand.New(rand.NewPCG(o.Seed, 1<<62+uint64(round*boardsPerRound+i))))
 		}
 		s.play(boards, round%2 == 0, o.Workers)
-		learn.setRate(float32(improvedRate * (1 - float64(round)/float64(rounds))))
+		rate := float32(improvedRate * (1 - float64(round)/float64(rounds)))
+		learn.lane[0].first.SetRate(rate)
+		learn.lane[0].second.SetRate(rate)
 		for k := 0; k < len(boards); k += boardsPerStep {
 			learn.teach(boards[k:k+boardsPerStep], o.Workers)
 		}

@@ -96,12 +96,8 @@ var _ network.Environment = (*agentEnvironment)(nil)
 // newAgentEnvironment returns an environment over sequences of a trace, after validating the settings. Empty Starts
 // are replaced by all possible ones; for drawn sequences they are ignored.
 func newAgentEnvironment(t *Trace, from Sequence, s agentSettings) (*agentEnvironment, error) {
-	if s.Sight == "" {
-		s.Sight = publishedSight
-	}
-	if from.Length == 0 {
-		from.Length = 256
-	}
+	s.Sight = cmp.Or(s.Sight, publishedSight)
+	from.Length = cmp.Or(from.Length, 256)
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package rlscheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ type TrainOptions struct {
 
 // WithDefaults replaces zero values by their defaults.
 func (o TrainOptions) WithDefaults() TrainOptions {
-	if o.Method == "" {
-		o.Method = "evolution"
-	}
+	o.Method = cmp.Or(o.Method, "evolution")
 	hidden, sight, episodes := []int{}, wideSight, 16
 	if o.Method == "ppo" {
 		hidden, sight, episodes = []int{32, 16, 8}, publishedSight, 100
@@ -53,21 +52,11 @@ func (o TrainOptions) WithDefaults() TrainOptions {
 	if o.Hidden == nil {
 		o.Hidden = hidden
 	}
-	if o.Sight == "" {
-		o.Sight = sight
-	}
-	if o.Episodes == 0 {
-		o.Episodes = episodes
-	}
-	if o.Updates == 0 {
-		o.Updates = 50
-	}
-	if o.Every == 0 {
-		o.Every = 10
-	}
-	if o.Sequence.Length == 0 {
-		o.Sequence.Length = 256
-	}
+	o.Sight = cmp.Or(o.Sight, sight)
+	o.Episodes = cmp.Or(o.Episodes, episodes)
+	o.Updates = cmp.Or(o.Updates, 50)
+	o.Every = cmp.Or(o.Every, 10)
+	o.Sequence.Length = cmp.Or(o.Sequence.Length, 256)
 	return o
 }
 

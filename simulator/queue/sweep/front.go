@@ -27,9 +27,6 @@ const (
 
 var criterionNames = [criteria]string{"slowdown", "energy", "utilization", "deadlines"}
 
-// frontCriteria returns the names of the criteria.
-func frontCriteria() []string { return criterionNames[:] }
-
 // String returns the name of the criterion.
 func (c criterion) String() string {
 	if c >= criteria {
@@ -178,20 +175,11 @@ func parsePreference(s string) (Preference, error) {
 	return p, nil
 }
 
-// pointChoice is the point selected by a preference.
-type pointChoice struct {
-	point
-	Utility float64 // 1 for the best values of all weighted metrics, 0 for the worst
-	// Scores of the known metrics relative to the front, 1 at the best value and 0 at the worst; NaN for unknown
-	// metrics.
-	Scores vector
-}
-
 // Choose returns the point of the front with the largest weighted mean of metrics, each normalised to its range on
 // the front, as in pareto.Select. A positive weight for an unknown metric is an error.
-func (f *front) Choose(p Preference) (pointChoice, error) {
+func (f *front) Choose(p Preference) (point, error) {
 	if err := p.Validate(); err != nil {
-		return pointChoice{}, err
+		return point{}, err
 	}
 	var weights []float64
 	for m, known := range f.Known {
@@ -199,23 +187,14 @@ func (f *front) Choose(p Preference) (pointChoice, error) {
 		case known:
 			weights = append(weights, p[m])
 		case p[m] > 0:
-			return pointChoice{}, fmt.Errorf("choose a schedule by %s: %s is not known of any", p, criterion(m))
+			return point{}, fmt.Errorf("choose a schedule by %s: %s is not known of any", p, criterion(m))
 		}
 	}
 	c, err := pareto.Select(f.vectors(), weights, pareto.Normalisation{})
 	if err != nil {
-		return pointChoice{}, fmt.Errorf("choose a schedule by %s: %w", p, err)
+		return point{}, fmt.Errorf("choose a schedule by %s: %w", p, err)
 	}
-	choice := pointChoice{point: f.Points[c.Index], Utility: c.Utility}
-	k := 0
-	for m, known := range f.Known {
-		choice.Scores[m] = math.NaN()
-		if known {
-			choice.Scores[m] = c.Scores[k]
-			k++
-		}
-	}
-	return choice, nil
+	return f.Points[c.Index], nil
 }
 
 // SetDeadlines returns a copy of the jobs in which jobs without a deadline receive one: submission time plus factor

@@ -47,10 +47,6 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", preference, c.Name, err, want)
 		}
 	}
-	c, err := f.Choose(Preference{bySlowdown: 1, byEnergy: 1})
-	if want := (7.0/8 + 70.0/80) / 2; err != nil || math.Abs(c.Utility-want) > 1e-12 || c.Scores[bySlowdown] != 7.0/8 {
-		t.Errorf("got utility %v, scores %v, %v, want %v", c.Utility, c.Scores, err, want)
-	}
 }
 
 // Metrics unknown for all points are omitted and cannot be weighted; a point that lacks a known metric is not on the

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,10 +64,7 @@ func (w *Workload) Launch(ctx context.Context, m Method, l Launch) (*Run, error)
 		}
 		return r.finish(), err
 	}
-	r.Method.Policy = w.Options.Agent.Method
-	if r.Method.Policy == "" {
-		r.Method.Policy = "reinforce"
-	}
+	r.Method.Policy = cmp.Or(w.Options.Agent.Method, "reinforce")
 	return r.learn(ctx, env, l)
 }
 

@@ -77,7 +77,7 @@ const longFront = 12
 // frontTable returns the points of a front as a table.
 func frontTable(f *front, chosen string) experiment.Table {
 	t := experiment.Table{Title: "Pareto front: methods that no other dominates in these metrics", Head: []string{"policy"}}
-	for i, name := range frontCriteria() {
+	for i, name := range criterionNames {
 		if f.Known[i] {
 			t.Head = append(t.Head, map[string]string{"slowdown": "bounded slowdown", "energy": "energy (MJ)", "utilization": "machine idle (%)",
 				"deadlines": "deadlines missed (%)"}[name])
@@ -91,7 +91,7 @@ func frontTable(f *front, chosen string) experiment.Table {
 			continue
 		}
 		line := []string{p.Name}
-		for i := range frontCriteria() {
+		for i := range criterionNames {
 			if f.Known[i] {
 				line = append(line, frontCell(criterion(i), p.Vector[i]))
 			}

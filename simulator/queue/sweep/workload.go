@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -110,10 +111,7 @@ func Generate(l swf.Lublin) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	procs := l.Procs
-	if procs == 0 {
-		procs = 128
-	}
+	procs := cmp.Or(l.Procs, 128)
 	w := &Workload{Name: fmt.Sprintf("%d jobs of Lublin's model", len(jobs)), Jobs: jobs, Procs: procs, Dropped: map[string]int{}}
 	if l.Load > 0 {
 		w.Name += fmt.Sprintf(" at a load of %g", l.Load)

@@ -1,6 +1,7 @@
 package swf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -82,10 +83,7 @@ func (l Lublin) Generate() ([]order.Job, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("draw a workload: %w", err)
 	}
-	procs := l.Procs
-	if procs == 0 {
-		procs = 128
-	}
+	procs := cmp.Or(l.Procs, 128)
 	arrivals := newArrivals(l.Seed)
 	sizes, runs, requests := stream(l.Seed, 2), stream(l.Seed, 3), rand.New(stream(l.Seed, 4))
 	choose := rand.New(sizes)
