@@ -42,7 +42,7 @@ var below = map[string][]string{
 	"optimizer/launch":        {},
 	"optimizer/engine":        {"optimizer/schedule/order"},
 	"optimizer/notify":        {"optimizer/launch"},
-	"optimizer/tracker":       {"optimizer/history", "optimizer/journal"},
+	"optimizer/tracker":       {"optimizer/cluster", "optimizer/history", "optimizer/journal"},
 	"optimizer/engine/slurm":  {"optimizer/engine"},
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/wording"
 	"trainopt/morl/network"
 )
 
@@ -129,36 +130,31 @@ func (c Config) withDefaults() Config {
 
 // Validate reports all invalid settings.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs wording.Problems
 	for _, h := range c.Hidden {
-		bad(h < 1 || h > 1<<11, "hidden layer of %d units, want 1 to %d", h, 1<<11)
+		errs.If(h < 1 || h > 1<<11, "hidden layer of %d units, want 1 to %d", h, 1<<11)
 	}
-	bad(len(c.Hidden) > 8, "%d hidden layers, want at most 8", len(c.Hidden))
-	bad(c.Activation != "" && !slices.Contains(network.Activations, c.Activation), "activation %q, want one of %s", c.Activation, strings.Join(network.Activations, ", "))
-	bad(!slices.Contains(multiLayouts, c.Policies), "policies %q, want one of %q", c.Policies, multiLayouts)
-	bad(c.History > 1<<10, "history of %d observations, want at most %d", c.History, 1<<10)
-	bad(c.Recurrent > 1<<11, "recurrent layer of %d units, want at most %d", c.Recurrent, 1<<11)
-	bad(c.Recurrent > 0 && c.History < 2, "recurrent layer of %d units: want a history of 2 observations or more", c.Recurrent)
-	bad(c.Batch > 1<<14, "batch %d, want at most %d", c.Batch, 1<<14)
-	bad(c.Buffer > 1<<24, "buffer %d, want at most %d", c.Buffer, 1<<24)
-	bad(c.Critics > 64, "critics %d, want at most 64", c.Critics)
-	bad(c.Gamma < 0 || c.Gamma > 1, "discount γ = %g, want 0…1", c.Gamma)
-	bad(c.Tau < 0 || c.Tau > 1, "target update rate τ = %g, want 0…1", c.Tau)
-	bad(c.Rate < 0, "learning rate %g, want more than 0", c.Rate)
-	bad(c.Dropout >= 1, "dropout %g, want less than 1", c.Dropout)
-	bad(c.Exploration < 0 || c.Exploration > 1, "exploration %g, want 0…1", c.Exploration)
+	errs.If(len(c.Hidden) > 8, "%d hidden layers, want at most 8", len(c.Hidden))
+	errs.If(c.Activation != "" && !slices.Contains(network.Activations, c.Activation), "activation %q, want one of %s", c.Activation, strings.Join(network.Activations, ", "))
+	errs.If(!slices.Contains(multiLayouts, c.Policies), "policies %q, want one of %q", c.Policies, multiLayouts)
+	errs.If(c.History > 1<<10, "history of %d observations, want at most %d", c.History, 1<<10)
+	errs.If(c.Recurrent > 1<<11, "recurrent layer of %d units, want at most %d", c.Recurrent, 1<<11)
+	errs.If(c.Recurrent > 0 && c.History < 2, "recurrent layer of %d units: want a history of 2 observations or more", c.Recurrent)
+	errs.If(c.Batch > 1<<14, "batch %d, want at most %d", c.Batch, 1<<14)
+	errs.If(c.Buffer > 1<<24, "buffer %d, want at most %d", c.Buffer, 1<<24)
+	errs.If(c.Critics > 64, "critics %d, want at most 64", c.Critics)
+	errs.If(c.Gamma < 0 || c.Gamma > 1, "discount γ = %g, want 0…1", c.Gamma)
+	errs.If(c.Tau < 0 || c.Tau > 1, "target update rate τ = %g, want 0…1", c.Tau)
+	errs.If(c.Rate < 0, "learning rate %g, want more than 0", c.Rate)
+	errs.If(c.Dropout >= 1, "dropout %g, want less than 1", c.Dropout)
+	errs.If(c.Exploration < 0 || c.Exploration > 1, "exploration %g, want 0…1", c.Exploration)
 	for _, n := range []struct {
 		name string
 		v    int
 	}{{"batch", c.Batch}, {"buffer", c.Buffer}, {"every", c.Every}, {"updates", c.Updates}, {"warmup", c.Warmup},
 		{"exploration steps", c.ExploreSteps}, {"annealing steps", c.Anneal}, {"critics", c.Critics},
 		{"history", c.History}, {"recurrent layer", c.Recurrent}} {
-		bad(n.v < 0, "%s %d, want at least 0", n.name, n.v)
+		errs.If(n.v < 0, "%s %d, want at least 0", n.name, n.v)
 	}
 	errs = append(errs, c.Resets.Validate())
 	return errors.Join(errs...)

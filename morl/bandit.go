@@ -26,6 +26,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"trainopt/internal/wording"
 )
 
 // PullOutcome is the result of one pull of an arm.
@@ -75,26 +77,14 @@ type Thompson struct {
 
 // NewThompson returns a bandit with the given number of arms (at least 1) and no observations.
 func NewThompson(arms int, s ThompsonSettings) (*Thompson, error) {
-	var errs []error
-	if arms < 1 {
-		errs = append(errs, fmt.Errorf("%d arms, want at least 1", arms))
-	}
-	if s.Default < 0 || s.Default >= max(arms, 1) {
-		errs = append(errs, fmt.Errorf("the default is arm %d of %d", s.Default, arms))
-	}
-	if s.Beta != 0 && !(s.Beta > 1) || math.IsInf(s.Beta, 1) {
-		errs = append(errs, fmt.Errorf("beta is %g, want more than 1", s.Beta))
-	}
-	if !(s.Spread >= 0) || !(s.Length >= 0) || math.IsInf(s.Spread, 1) || math.IsInf(s.Length, 1) {
-		errs = append(errs, fmt.Errorf("spread %g and length %g must be finite and not negative", s.Spread, s.Length))
-	}
-	if s.Positions != nil && len(s.Positions) != arms {
-		errs = append(errs, fmt.Errorf("%d positions for %d arms", len(s.Positions), arms))
-	}
+	var errs wording.Problems
+	errs.If(arms < 1, "%d arms, want at least 1", arms)
+	errs.If(s.Default < 0 || s.Default >= max(arms, 1), "the default is arm %d of %d", s.Default, arms)
+	errs.If(s.Beta != 0 && !(s.Beta > 1) || math.IsInf(s.Beta, 1), "beta is %g, want more than 1", s.Beta)
+	errs.If(!(s.Spread >= 0) || !(s.Length >= 0) || math.IsInf(s.Spread, 1) || math.IsInf(s.Length, 1), "spread %g and length %g must be finite and not negative", s.Spread, s.Length)
+	errs.If(s.Positions != nil && len(s.Positions) != arms, "%d positions for %d arms", len(s.Positions), arms)
 	for _, x := range s.Positions {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			errs = append(errs, fmt.Errorf("position %g is not a number on a line", x))
-		}
+		errs.If(math.IsNaN(x) || math.IsInf(x, 0), "position %g is not a number on a line", x)
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("make a bandit: %w", errors.Join(errs...))

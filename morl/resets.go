@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"trainopt/internal/wording"
 )
 
 // Resets controls the replacement of critics by fresh ones, with the replay buffer kept. The zero value disables it.
@@ -69,16 +71,10 @@ func (r Resets) withDefaults() Resets {
 
 // Validate reports all invalid settings.
 func (r Resets) Validate() error {
-	var errs []error
-	if r.Mode != "" && r.Mode != "evidence" && r.Mode != "random" {
-		errs = append(errs, fmt.Errorf("resets: mode %q, want evidence, random or nothing", r.Mode))
-	}
-	if r.Probability < 0 || r.Probability > 1 {
-		errs = append(errs, fmt.Errorf("resets: probability %g, want 0…1", r.Probability))
-	}
-	if min(r.Debt, r.Interval, r.Window, r.Cooldown, r.Steps) < 0 || r.Severe < 0 || r.Stale < 0 {
-		errs = append(errs, errors.New("resets: a negative setting"))
-	}
+	var errs wording.Problems
+	errs.If(r.Mode != "" && r.Mode != "evidence" && r.Mode != "random", "resets: mode %q, want evidence, random or nothing", r.Mode)
+	errs.If(r.Probability < 0 || r.Probability > 1, "resets: probability %g, want 0…1", r.Probability)
+	errs.If(min(r.Debt, r.Interval, r.Window, r.Cooldown, r.Steps) < 0 || r.Severe < 0 || r.Stale < 0, "resets: a negative setting")
 	return errors.Join(errs...)
 }
 

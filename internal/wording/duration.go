@@ -1,5 +1,5 @@
-// Package wording contains what all messages, reports and tables word alike: lengths of time, and the known names nearest
-// to a misspelt one.
+// Package wording contains what all messages, reports and tables word alike: lengths of time, the known names nearest to a
+// misspelt one, and the problems of settings.
 //
 //	wording.Duration(7620)                              // 2 h 07 m
 //	wording.Nearest("v1oo", []string{"k80", "v100"}, 1) // v100

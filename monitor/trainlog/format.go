@@ -219,11 +219,6 @@ func (h *head) json() bool {
 	return len(f) > 0 && (f[0] == '{' || f[0] == '[') && (len(f) == 1 || bytes.IndexByte([]byte("\"{[ \t"), f[1]) >= 0)
 }
 
-// all returns everything read so far.
-func (h *head) all() []byte {
-	return append(bytes.Join(h.lines, []byte("\n")), h.rest...)
-}
-
 // detectFormat returns the name of the format with the highest confidence; empty if no format recognises the
 // beginning.
 func detectFormat(h *head) string {

@@ -19,7 +19,7 @@ func detectHuggingFace(h *head) int {
 	if h.path == "trainer_state.json" && len(first) > 0 && first[0] == '{' {
 		return 95
 	}
-	all := h.all()
+	all := append(bytes.Join(h.lines, []byte("\n")), h.rest...)
 	switch {
 	case len(first) == 0:
 		return 0

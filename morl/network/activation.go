@@ -8,8 +8,8 @@ const (
 	Tanh                        // tanh z, within 4e-7
 	LeakyReLU                   // z, or 0.01 z if negative
 	Sigmoid                     // 1 / (1 + exp -z)
-	GELU                        // z/2 (1 + tanh √(2/π) (z + 0.044715 z³)), Hendrycks and Gimpel 2016
-	SiLU                        // z sigmoid z
+	gelu                        // z/2 (1 + tanh √(2/π) (z + 0.044715 z³)), Hendrycks and Gimpel 2016
+	silu                        // z sigmoid z
 )
 
 // Activations are the names of the activations, in the order of their values.
@@ -93,11 +93,11 @@ func (a Activation) Apply(z []float32) {
 		for i, v := range z {
 			z[i] = sigmoid(v)
 		}
-	case GELU:
+	case gelu:
 		for i, v := range z {
 			z[i] = 0.5 * v * (1 + tanh(geluScale*(v+geluCube*v*v*v)))
 		}
-	case SiLU:
+	case silu:
 		for i, v := range z {
 			z[i] = v * sigmoid(v)
 		}

@@ -203,11 +203,11 @@ func (b *builder) activation(z *G.Node) *G.Node {
 		return b.apply(func(z *G.Node) (*G.Node, error) { return G.LeakyRelu(z, float64(leak)) }, z)
 	case Sigmoid:
 		return b.apply(G.Sigmoid, z)
-	case GELU:
+	case gelu:
 		half := b.scaled(z, 0.5)
 		inner := b.plus(b.scaled(z, geluScale), b.scaled(b.times(z, b.times(z, z)), geluScale*geluCube))
 		return b.plus(half, b.times(half, b.apply(G.Tanh, inner)))
-	case SiLU: // the sigmoid as a tanh: Gorgonia would compute it in the memory of z
+	case silu: // the sigmoid as a tanh: Gorgonia would compute it in the memory of z
 		half := b.scaled(z, 0.5)
 		return b.plus(half, b.times(half, b.apply(G.Tanh, b.scaled(z, 0.5))))
 	}

@@ -250,7 +250,7 @@ func TestFileDamageIsRefusedAndChangesNothing(t *testing.T) {
 	for _, a := range []Activation{ReLU, Tanh} {
 		checkDamage(t, made(Config{Inputs: 3, Hidden: []int{4}, Outputs: 2, Dropout: 0.5, Activation: a}))
 	}
-	checkDamage(t, made(Config{Inputs: 5, Hidden: []int{4}, Outputs: 2, Activation: GELU, Recurrent: Recurrent{Units: 2, Steps: 2, Width: 2}}))
+	checkDamage(t, made(Config{Inputs: 5, Hidden: []int{4}, Outputs: 2, Activation: gelu, Recurrent: Recurrent{Units: 2, Steps: 2, Width: 2}}))
 	if _, err := made(small).ReadFrom(failing{}); errors.Is(err, errCorrupt) || !errors.Is(err, errFailing) {
 		t.Errorf("a reader's own failure came back as %v", err)
 	}

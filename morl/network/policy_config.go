@@ -2,9 +2,10 @@ package network
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+
+	"trainopt/internal/wording"
 )
 
 // PolicyConfig holds the settings of a Learner. Zero values mean the documented defaults.
@@ -79,27 +80,15 @@ func setDefault[T comparable](v *T, d T) {
 // Validate reports all invalid settings, after filling in defaults.
 func (c PolicyConfig) Validate() error {
 	c = c.WithDefaults()
-	var errs []error
-	if methods[c.Method] == nil {
-		errs = append(errs, fmt.Errorf("learning method %q: want one of %v", c.Method, methodNames()))
-	}
-	if models[c.Policy] == nil {
-		errs = append(errs, fmt.Errorf("policy %q: want one of %v", c.Policy, policies()))
-	}
-	if c.Method == "ppo" && c.Policy == "shared" {
-		errs = append(errs, errors.New("ppo learns policy and critic at their own rates: a shared policy has one network for both"))
-	}
+	var errs wording.Problems
+	errs.If(methods[c.Method] == nil, "learning method %q: want one of %v", c.Method, methodNames())
+	errs.If(models[c.Policy] == nil, "policy %q: want one of %v", c.Policy, slices.Sorted(maps.Keys(models)))
+	errs.If(c.Method == "ppo" && c.Policy == "shared", "ppo learns policy and critic at their own rates: a shared policy has one network for both")
 	for _, h := range slices.Concat(c.Hidden, c.HeadHidden) {
-		if h < 1 || h > 1<<12 {
-			errs = append(errs, fmt.Errorf("a hidden layer of %d units: want 1 to 4096", h))
-		}
+		errs.If(h < 1 || h > 1<<12, "a hidden layer of %d units: want 1 to 4096", h)
 	}
-	if len(c.Hidden) > 16 || len(c.HeadHidden) > 16 {
-		errs = append(errs, fmt.Errorf("%d and %d hidden layers: at most 16", len(c.Hidden), len(c.HeadHidden)))
-	}
-	if c.Policy == "shared" && len(c.Hidden) == 0 {
-		errs = append(errs, errors.New("a shared policy without hidden layers: the first one is what is shared"))
-	}
+	errs.If(len(c.Hidden) > 16 || len(c.HeadHidden) > 16, "%d and %d hidden layers: at most 16", len(c.Hidden), len(c.HeadHidden))
+	errs.If(c.Policy == "shared" && len(c.Hidden) == 0, "a shared policy without hidden layers: the first one is what is shared")
 	for _, v := range []struct {
 		name       string
 		is, lo, hi float64
@@ -111,18 +100,13 @@ func (c PolicyConfig) Validate() error {
 		{"minibatch", float64(c.Minibatch), 0, 1 << 30}, {"workers", float64(c.Workers), 1, 1 << 12},
 		{"activation", float64(c.Activation), 0, float64(LeakyReLU)},
 	} {
-		if !(v.is >= v.lo && v.is <= v.hi) {
-			errs = append(errs, fmt.Errorf("%s %v: want %v to %v", v.name, v.is, v.lo, v.hi))
-		}
+		errs.If(!(v.is >= v.lo && v.is <= v.hi), "%s %v: want %v to %v", v.name, v.is, v.lo, v.hi)
 	}
 	return errors.Join(errs...)
 }
 
 // methodNames returns the names of the learning methods, sorted.
 func methodNames() []string { return slices.Sorted(maps.Keys(methods)) }
-
-// policies returns the names of the kinds of policy, sorted.
-func policies() []string { return slices.Sorted(maps.Keys(models)) }
 
 // methods maps names to the update from a batch of episodes.
 var methods = map[string]func(*Learner, *batch) (Report, error){

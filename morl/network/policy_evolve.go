@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"trainopt/internal/wording"
 )
 
 // Evolution holds the settings of an Evolver. Zero values mean the documented defaults.
@@ -17,16 +19,10 @@ type Evolution struct {
 
 // Validate joins all invalid settings.
 func (e Evolution) Validate() error {
-	var errs []error
-	if e.Population < 0 || e.Population == 1 || e.Population > 1<<16 {
-		errs = append(errs, fmt.Errorf("a population of %d: want 2 to 65536, or 0", e.Population))
-	}
-	if !(e.Sigma >= 0 && e.Sigma <= 1e3) {
-		errs = append(errs, fmt.Errorf("sigma %v: want 0 to 1000", e.Sigma))
-	}
-	if e.Episodes < 0 || e.Episodes > 1<<20 {
-		errs = append(errs, fmt.Errorf("%d episodes: want 1 to %d, or 0", e.Episodes, 1<<20))
-	}
+	var errs wording.Problems
+	errs.If(e.Population < 0 || e.Population == 1 || e.Population > 1<<16, "a population of %d: want 2 to 65536, or 0", e.Population)
+	errs.If(!(e.Sigma >= 0 && e.Sigma <= 1e3), "sigma %v: want 0 to 1000", e.Sigma)
+	errs.If(e.Episodes < 0 || e.Episodes > 1<<20, "%d episodes: want 1 to %d, or 0", e.Episodes, 1<<20)
 	return errors.Join(errs...)
 }
 

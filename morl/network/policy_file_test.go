@@ -60,7 +60,7 @@ func TestFileDamage(t *testing.T) {
 
 func FuzzReadFile(f *testing.F) {
 	f.Add(gradientStored(f, gradientMade(f, slotShape, PolicyConfig{Policy: "kernel", Hidden: []int{2}, HeadHidden: []int{2}}, 8)))
-	f.Add([]byte(fileMagic + "\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Add([]byte(policyFile.Magic + "\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, l, err := ReadFile(bytes.NewReader(b)); err == nil && l == nil {
 			t.Error("neither learner nor error")

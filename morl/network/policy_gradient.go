@@ -17,8 +17,9 @@ package network
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
+
+	"trainopt/internal/wording"
 )
 
 // Environment is a decision process in which a policy is trained. An episode depends only on the generator passed to
@@ -55,18 +56,10 @@ const (
 
 // Validate reports all invalid dimensions.
 func (s Shape) Validate() error {
-	var errs []error
-	if s.Rows < 1 || s.Rows > maxRows {
-		errs = append(errs, fmt.Errorf("shape of %d rows: want 1 to %d", s.Rows, maxRows))
-	}
-	if s.Features < 1 || s.Features > maxFeatures {
-		errs = append(errs, fmt.Errorf("shape of %d features: want 1 to %d", s.Features, maxFeatures))
-	}
-	if s.Actions < 0 || s.Actions > maxActions {
-		errs = append(errs, fmt.Errorf("shape of %d actions: want 0 to %d", s.Actions, maxActions))
-	}
-	if s.Padding != nil && len(s.Padding) != s.Features {
-		errs = append(errs, fmt.Errorf("padding of %d numbers for rows of %d", len(s.Padding), s.Features))
-	}
+	var errs wording.Problems
+	errs.If(s.Rows < 1 || s.Rows > maxRows, "shape of %d rows: want 1 to %d", s.Rows, maxRows)
+	errs.If(s.Features < 1 || s.Features > maxFeatures, "shape of %d features: want 1 to %d", s.Features, maxFeatures)
+	errs.If(s.Actions < 0 || s.Actions > maxActions, "shape of %d actions: want 0 to %d", s.Actions, maxActions)
+	errs.If(s.Padding != nil && len(s.Padding) != s.Features, "padding of %d numbers for rows of %d", len(s.Padding), s.Features)
 	return errors.Join(errs...)
 }

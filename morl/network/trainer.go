@@ -184,7 +184,7 @@ func (t *Trainer) Backward(dOut, dInput []float32) {
 		}
 		w := t.turned[:l.in*l.out]
 		transpose(w, l.w(t.net.params), l.in, l.out)
-		inputGradient(below, delta, w, t.rows, l.in, l.out)
+		product(t.rows, l.in, l.out, delta, l.out, 1, w, below, nil, 0)
 		if i > 0 {
 			if t.dropping && t.net.Activation != ReLU { // dropped units of ReLU are zero, and thus inactive
 				drop(below, t.keys[i-1], threshold(t.net.Dropout), t.keepScale())

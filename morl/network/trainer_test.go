@@ -28,11 +28,11 @@ func TestGradientAgainstDifferences(t *testing.T) {
 
 // graphOnly contains networks that only a graph trains.
 var graphOnly = map[string]Config{
-	"gelu":             {Inputs: 5, Hidden: []int{17, 6}, Outputs: 3, Activation: GELU},
-	"silu, drop":       {Inputs: 5, Hidden: []int{9, 33}, Outputs: 2, Dropout: 0.4, Activation: SiLU},
+	"gelu":             {Inputs: 5, Hidden: []int{17, 6}, Outputs: 3, Activation: gelu},
+	"silu, drop":       {Inputs: 5, Hidden: []int{9, 33}, Outputs: 2, Dropout: 0.4, Activation: silu},
 	"recurrent":        {Inputs: 17, Hidden: []int{8}, Outputs: 3, Recurrent: Recurrent{Units: 6, Steps: 3, Width: 5}},
 	"recurrent, whole": {Inputs: 8, Outputs: 2, Recurrent: Recurrent{Units: 3, Steps: 4, Width: 2}},
-	"recurrent, gelu":  {Inputs: 12, Hidden: []int{8, 8, 4}, Outputs: 3, Dropout: 0.2, Activation: GELU, Recurrent: Recurrent{Units: 7, Steps: 2, Width: 5}},
+	"recurrent, gelu":  {Inputs: 12, Hidden: []int{8, 8, 4}, Outputs: 3, Dropout: 0.2, Activation: gelu, Recurrent: Recurrent{Units: 7, Steps: 2, Width: 5}},
 }
 
 // TestForwardOfEveryLayer compares the outputs of layers without a gradient with the float64 reference.
@@ -154,9 +154,9 @@ func (r *reference) run() (out []float64, active uint64) {
 						s = math.Tanh(s)
 					case r.Activation == Sigmoid:
 						s = 1 / (1 + math.Exp(-s))
-					case r.Activation == SiLU:
+					case r.Activation == silu:
 						s /= 1 + math.Exp(-s)
-					case r.Activation == GELU:
+					case r.Activation == gelu:
 						s *= 0.5 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(s+0.044715*s*s*s)))
 					case s <= 0:
 						if s *= 0.01; r.Activation == ReLU {

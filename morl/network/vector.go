@@ -51,11 +51,6 @@ func addWeightGradient(g, x, delta, work []float32, rows, in, out int) {
 	}
 }
 
-// inputGradient computes dx (rows×in) = delta (rows×out) · turned (out×in), the transposed weights.
-func inputGradient(dx, delta, turned []float32, rows, in, out int) {
-	product(rows, in, out, delta, out, 1, turned, dx, nil, 0)
-}
-
 // threshold converts a probability below 1 into the number of 32-bit values that mean "dropped".
 func threshold(p float32) uint32 { return uint32(float64(p) * (1 << 32)) }
 

@@ -179,16 +179,11 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 
 // Validate returns all problems of the specification, joined.
 func (s *Spec) Validate() error {
-	var errs []error
-	if len(s.Apps) == 0 {
-		errs = append(errs, errors.New("no apps"))
-	}
-	if _, err := parseCPUs(s.CPUs); err != nil {
-		errs = append(errs, fmt.Errorf("cpus: %w", err))
-	}
-	if s.Window > 0 && s.Window < 0.1 {
-		errs = append(errs, fmt.Errorf("window %v s: want at least 100ms", float64(s.Window)))
-	}
+	var errs wording.Problems
+	errs.If(len(s.Apps) == 0, "no apps")
+	_, err := parseCPUs(s.CPUs)
+	errs.If(err != nil, "cpus: %w", err)
+	errs.If(s.Window > 0 && s.Window < 0.1, "window %v s: want at least 100ms", float64(s.Window))
 	names := s.Names()
 	for i := range s.Apps {
 		a := &s.Apps[i]
@@ -196,60 +191,44 @@ func (s *Spec) Validate() error {
 		if validName.MatchString(a.Name) {
 			label = "app " + a.Name
 		} else {
-			errs = append(errs, fmt.Errorf("%s: name %q: want letters, digits, dots and dashes", label, a.Name))
+			errs.If(true, "%s: name %q: want letters, digits, dots and dashes", label, a.Name)
 		}
-		if slices.Index(names, a.Name) < i {
-			errs = append(errs, fmt.Errorf("%s: the name is used twice", label))
-		}
-		for _, problem := range a.problems() {
-			errs = append(errs, fmt.Errorf("%s: %s", label, problem))
-		}
+		errs.If(slices.Index(names, a.Name) < i, "%s: the name is used twice", label)
+		a.check(func(wrong bool, format string, args ...any) { errs.If(wrong, label+": "+format, args...) })
 	}
 	return errors.Join(errs...)
 }
 
-// problems returns what is wrong with an app.
-func (a *appSpec) problems() (out []string) {
-	if len(a.Command) == 0 {
-		out = append(out, "no command")
-	}
-	if len(a.Ready.Command) > 0 && a.Ready.Output.Regexp != nil {
-		out = append(out, "ready: command and output exclude each other")
-	}
-	if _, err := parseCPUs(a.Load.CPUs); err != nil {
-		out = append(out, fmt.Sprintf("load: cpus: %v", err))
-	}
-	if a.Load.CPUs != "" && len(a.Load.Command) == 0 {
-		out = append(out, "load: no command")
-	}
+// check passes each condition that an app must not meet, with what is wrong then.
+func (a *appSpec) check(bad func(wrong bool, format string, args ...any)) {
+	bad(len(a.Command) == 0, "no command")
+	bad(len(a.Ready.Command) > 0 && a.Ready.Output.Regexp != nil, "ready: command and output exclude each other")
+	_, err := parseCPUs(a.Load.CPUs)
+	bad(err != nil, "load: cpus: %v", err)
+	bad(a.Load.CPUs != "" && len(a.Load.Command) == 0, "load: no command")
 	o := &a.Operations
 	given := []bool{o.Output.Regexp != nil, o.End.Regexp != nil, len(o.Counter) > 0, o.Log != ""}
-	if ways := stat.Count(given, func(set bool) bool { return set }); ways != 1 {
-		out = append(out, fmt.Sprintf("operations: %d of output, end, counter and log are set, want one", ways))
-	}
+	ways := stat.Count(given, func(set bool) bool { return set })
+	bad(ways != 1, "operations: %d of output, end, counter and log are set, want one", ways)
 	group := func(key string, p pattern, optional bool) {
-		if p.Regexp != nil && p.NumSubexp() != 1 && !(optional && p.NumSubexp() == 0) {
-			out = append(out, fmt.Sprintf("operations: %s has %d groups, want one: the number of operations", key, p.NumSubexp()))
+		if p.Regexp != nil {
+			n := p.NumSubexp()
+			bad(n != 1 && !(optional && n == 0), "operations: %s has %d groups, want one: the number of operations", key, n)
 		}
 	}
 	group("output", o.Output, o.Counts == "each")
 	group("end", o.End, false)
 	group("match", o.Match, false)
-	if !slices.Contains([]string{"", "total", "each"}, o.Counts) || o.Counts != "" && o.Output.Regexp == nil {
-		out = append(out, fmt.Sprintf("operations: counts %q: want total or each, beside output", o.Counts))
-	}
-	if o.Match.Regexp != nil && len(o.Counter) == 0 {
-		out = append(out, "operations: match requires counter")
-	}
+	bad(!slices.Contains([]string{"", "total", "each"}, o.Counts) || o.Counts != "" && o.Output.Regexp == nil, "operations: counts %q: want total or each, beside output", o.Counts)
+	bad(o.Match.Regexp != nil && len(o.Counter) == 0, "operations: match requires counter")
 	switch {
 	case !slices.Contains([]string{"", "program", "load"}, o.From) || o.From != "" && o.Output.Regexp == nil:
-		out = append(out, fmt.Sprintf("operations: from %q: want program or load, beside output", o.From))
+		bad(true, "operations: from %q: want program or load, beside output", o.From)
 	case o.From == "load" && len(a.Load.Command) == 0:
-		out = append(out, "operations: from: load: there is no load generator")
-	case o.End.Regexp != nil && len(a.Load.Command) > 0:
-		out = append(out, "operations: end cannot be combined with load: the program is started for each window")
+		bad(true, "operations: from: load: there is no load generator")
+	default:
+		bad(o.End.Regexp != nil && len(a.Load.Command) > 0, "operations: end cannot be combined with load: the program is started for each window")
 	}
-	return out
 }
 
 // parseCPUs parses a list of CPUs such as "0-3, 8"; nil for "".

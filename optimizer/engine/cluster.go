@@ -153,14 +153,11 @@ func (c *cluster) addRunning(j *Job) {
 			k.gpus = 0
 		}
 		t.takes = append(t.takes, k)
-		c.add(k, -1)
+		addTake(c.free[k.node*c.stride:], k, -1)
 		c.active[i] = insertHeld(c.active[i], held{k, until, id})
 	}
 	c.tasks = append(c.tasks, t)
 }
-
-// add adds a take to the free resources of its node, with sign −1 subtracts it.
-func (c *cluster) add(k take, sign int32) { addTake(c.free[k.node*c.stride:], k, sign) }
 
 func addTake(f []int32, k take, sign int32) {
 	f[0] += sign * k.cpus

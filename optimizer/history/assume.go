@@ -18,10 +18,6 @@ type assumptionNotes struct {
 	of     map[string]int // text → last training that the note applied to
 }
 
-func newRemarks(assume Entry) *assumptionNotes {
-	return &assumptionNotes{assume: assume, said: map[string]int{}, of: map[string]int{}}
-}
-
 // note adds a note to the current training, at most once per training.
 func (a *assumptionNotes) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)

@@ -123,7 +123,7 @@ func (s *segment) fill(e *Entry, unit, clock int) {
 		e.Units = s.epochs.n
 	}
 	if clock == ofEpochs {
-		e.Seconds = finite(s.epochs.total())
+		e.Seconds = finite(s.epochs.value() * s.epochs.n)
 	} else {
 		e.Seconds = finite(s.seconds[clock].value())
 	}

@@ -82,7 +82,7 @@ func ReadLog(path string, o LogOptions) (trainingLog, error) {
 // assemble creates entries and notes from the trainings. A repeated training is dropped with a note. Each training
 // yields its entries and, per segment, a reference to its unit times for Observations.
 func (log *trainingLog) assemble(f *file, stats trainlog.TailStats, o LogOptions) {
-	say := newRemarks(o.Assume)
+	say := &assumptionNotes{assume: o.Assume, said: map[string]int{}, of: map[string]int{}}
 	if log.Bad > 0 {
 		log.Notes = append(log.Notes, log.skipped())
 	}

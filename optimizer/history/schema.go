@@ -22,7 +22,7 @@ func createFormat1(ctx context.Context, tx *sql.Tx) error {
 	var b strings.Builder
 	for _, c := range columns {
 		if c.since == 1 {
-			b.WriteString(c.definition() + ", ")
+			b.WriteString(strings.TrimSpace(c.Name+" "+c.sqlType()+" "+c.constraint) + ", ")
 		}
 	}
 	for _, statement := range []string{
@@ -38,11 +38,6 @@ func createFormat1(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	return nil
-}
-
-// definition returns the column definition in SQL.
-func (c *column) definition() string {
-	return strings.TrimSpace(c.Name + " " + c.sqlType() + " " + c.constraint)
 }
 
 func (c *column) sqlType() string {

@@ -56,9 +56,6 @@ func (m *meanOf) value() float64 {
 	return m.sum / m.n
 }
 
-// total returns the sum; NaN while empty.
-func (m *meanOf) total() float64 { return m.value() * m.n }
-
 // sum is a total that is NaN until a value is added.
 type sum struct {
 	v    float64

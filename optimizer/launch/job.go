@@ -195,7 +195,7 @@ func (j *job) watchOrphans() {
 			j.endLost(true)
 			return
 		}
-		for anyAlive(list) {
+		for slices.ContainsFunc(list, stat.alive) {
 			select {
 			case <-j.life.Done():
 				return
@@ -206,10 +206,6 @@ func (j *job) watchOrphans() {
 }
 
 const orphanTick = 200 * time.Millisecond
-
-func anyAlive(list []stat) bool {
-	return slices.ContainsFunc(list, stat.alive)
-}
 
 // Handle implements Job.
 func (j *job) Handle() Handle { return j.handle }

@@ -19,7 +19,7 @@ func tiles(d *Data) []tile {
 		{Label: "Cost vs. baseline", Value: number(c.CostChangePct, change), Note: intervalNote(c.CostChange), Light: changeLight(c.CostChangePct, c.CostChange)},
 		{Label: "Throughput", Value: number(o.Throughput, rate(r)), Note: limitNote("at least", r.SLA.LimitOf(sla.Throughput), throughput), Light: verdictLight(r, sla.Throughput)},
 	}
-	if usesGPU(r) {
+	if r.Outcome.GPUUtil.Known() || r.Plan != nil && r.Plan.Allocation.GPUs > 0 {
 		list = append(list, tile{Label: "GPU utilization", Value: number(o.GPUUtil, percent), Note: "CPU " + number(o.CPUUtil, percent), Light: verdictLight(r, sla.GPUUtil)})
 	} else {
 		list = append(list, tile{Label: "CPU utilization", Value: number(o.CPUUtil, percent), Note: "of the allocated CPUs", Light: verdictLight(r, sla.CPUUtil)})
@@ -59,10 +59,6 @@ func memoryNote(r *journal.Record) string {
 		word = " allocated"
 	}
 	return "of " + gib(float64(r.Plan.Allocation.Memory)) + word
-}
-
-func usesGPU(r *journal.Record) bool {
-	return r.Outcome.GPUUtil.Known() || r.Plan != nil && r.Plan.Allocation.GPUs > 0
 }
 
 func verdictLight(r *journal.Record, o sla.Objective) light {

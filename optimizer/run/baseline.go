@@ -175,11 +175,6 @@ func (r *run) measureSpeed() (record func()) {
 	}
 }
 
-// leftBaseline reports whether a segment ran at another allocation than the baseline. Otherwise nothing is compared.
-func (f *facts) leftBaseline() bool {
-	return slices.ContainsFunc(f.Progress.Segments, func(s *Segment) bool { return !f.atBaseline(s) })
-}
-
 func (f *facts) atBaseline(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }
 
 // steadyMachine reports whether the baseline and the other allocations were measured under equal conditions: the speeds

@@ -3,11 +3,11 @@ package run
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/cost"
@@ -176,102 +176,70 @@ func (c Config) WithDefaults() Config {
 
 // Validate returns all problems of the configuration, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Train == "" && len(c.Args) == 0 {
-		bad("nothing to train: give --train SCRIPT, or a command after --")
-	}
+	var errs wording.Problems
+	errs.If(c.Train == "" && len(c.Args) == 0, "nothing to train: give --train SCRIPT, or a command after --")
 	errs = append(errs, c.SLA.Validate())
 	if c.Rates != nil {
 		errs = append(errs, c.Rates.Validate())
 	}
+	price := func(name string, v cost.USD) {
+		errs.If(!(v >= 0 && v < 1e6), "--%s %g: want a price in USD per hour, 0 or more", name, float64(v))
+	}
 	for name, v := range map[string]*cost.USD{"gpu-hour": c.GPUHour, "cpu-hour": c.CPUHour, "gb-hour": c.GiBHour} {
-		if v != nil && !(*v >= 0 && *v < 1e6) {
-			bad("--%s %g: want a price in USD per hour, 0 or more", name, float64(*v))
+		if v != nil {
+			price(name, *v)
 		}
 	}
-	if !(c.BillingHour >= 0 && c.BillingHour < 1e6) {
-		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
-	}
+	price("billing-hour", c.BillingHour)
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
-		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, wording.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
+		names := slices.Sorted(maps.Keys(plan.Planners))
+		errs.If(true, "--planner %q: unknown, nearest is %s; want one of %s", c.Planner, wording.Nearest(c.Planner, names, 1)[0], strings.Join(names, ", "))
 	}
-	if c.Nodes < 0 || c.Nodes > 1 && !c.elsewhere() {
-		bad("--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)
-	}
-	switch c.Resume {
-	case "", resumableAuto, resumableYes, resumableNo:
-	default:
-		bad("--resumable %q: want auto, yes or no", c.Resume)
-	}
-	if !(c.Ratio >= 0 && c.Ratio <= 1) {
-		bad("--baseline-ratio %g: want a share between 0 and 1", c.Ratio)
-	}
-	if c.Restarts < -1 {
-		bad("--max-restarts %d: want 0 or more, or -1 for none", c.Restarts)
-	}
-	if c.Epochs < 0 {
-		bad("--epochs %d: want a positive number", c.Epochs)
-	}
-	if c.Steps < 0 {
-		bad("--steps %d: want a positive number", c.Steps)
-	}
-	if c.Observe != "" && c.Observe != "auto" && c.Observe != "off" {
-		bad("--observe %q: want auto or off", c.Observe)
-	}
+	errs.If(c.Nodes < 0 || c.Nodes > 1 && !c.elsewhere(), "--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)
+	errs.If(!slices.Contains([]Resumable{"", resumableAuto, resumableYes, resumableNo}, c.Resume), "--resumable %q: want auto, yes or no", c.Resume)
+	errs.If(!(c.Ratio >= 0 && c.Ratio <= 1), "--baseline-ratio %g: want a share between 0 and 1", c.Ratio)
+	errs.If(c.Restarts < -1, "--max-restarts %d: want 0 or more, or -1 for none", c.Restarts)
+	errs.If(c.Epochs < 0, "--epochs %d: want a positive number", c.Epochs)
+	errs.If(c.Steps < 0, "--steps %d: want a positive number", c.Steps)
+	errs.If(!slices.Contains([]string{"", "auto", "off"}, c.Observe), "--observe %q: want auto or off", c.Observe)
 	if c.Spot != nil && !c.SpotHere {
-		if c.SLA.TimeMax <= 0 {
-			bad("--spot-offers requires --deadline: without one, spot capacity alone costs least")
-		}
+		errs.If(c.SLA.TimeMax <= 0, "--spot-offers requires --deadline: without one, spot capacity alone costs least")
 		for _, o := range c.Spot.Zones {
-			if o.Trace == "" && !c.elsewhere() {
-				bad("--spot-offers: %s: without an engine, a trace states when capacity exists", o.Name)
-			}
+			errs.If(o.Trace == "" && !c.elsewhere(), "--spot-offers: %s: without an engine, a trace states when capacity exists", o.Name)
 		}
 	}
 	if c.SpotNotice != "" {
-		if _, err := resources.ParseMetadata(c.SpotNotice); err != nil {
-			bad("--spot-notice: %w", err)
-		}
+		_, err := resources.ParseMetadata(c.SpotNotice)
+		errs.If(err != nil, "--spot-notice: %w", err)
 	}
 	if c.NumWorkers != "" {
-		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
-			bad("--num-workers: %w", err)
-		}
+		_, err := resources.ParseRange(c.NumWorkers, resources.Range{})
+		errs.If(err != nil, "--num-workers: %w", err)
 	}
 	if c.PowerLimit != "" {
 		if r, err := resources.ParseRange(c.PowerLimit, powerRange); err != nil {
-			bad("--power-limit: %w", err)
+			errs.If(true, "--power-limit: %w", err)
 		} else if r.Min < powerRange.Min || r.Max > powerRange.Max {
-			bad("--power-limit %q: want a range within %d and %d W", c.PowerLimit, powerRange.Min, powerRange.Max)
-		} else if c.elsewhere() {
-			bad("--power-limit: the power limits of the nodes of an engine cannot be set from here")
+			errs.If(true, "--power-limit %q: want a range within %d and %d W", c.PowerLimit, powerRange.Min, powerRange.Max)
+		} else {
+			errs.If(c.elsewhere(), "--power-limit: the power limits of the nodes of an engine cannot be set from here")
 		}
 	}
 	if b := c.EnergyBudgetKWh; !(b >= 0 && b < 1e9) {
-		bad("--energy-budget %g: want a positive number of kWh", b)
-	} else if b > 0 && c.PowerLimit == "" {
-		bad("--energy-budget requires --power-limit: the power limit of the GPUs is chosen by it")
+		errs.If(true, "--energy-budget %g: want a positive number of kWh", b)
+	} else {
+		errs.If(b > 0 && c.PowerLimit == "", "--energy-budget requires --power-limit: the power limit of the GPUs is chosen by it")
 	}
-	if u, err := url.Parse(c.NotifyLink); c.NotifyLink != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		bad("--notify-link %q: want the http or https address of the page", c.NotifyLink)
-	}
-	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
-		bad("monitor.interval %s: want at least 50ms", c.Interval)
-	}
-	if c.Grace < 0 {
-		bad("engine.grace %s: want a positive duration", c.Grace)
-	}
-	if _, err := regexp.Compile(c.Pattern); err != nil {
-		bad("--progress-pattern: %w", err)
-	}
-	if _, err := trainlog.Open("", trainlog.TailOptions{Aliases: c.Columns}); err != nil {
-		bad("monitor.columns: %w", errors.Unwrap(err))
-	}
+	u, err := url.Parse(c.NotifyLink)
+	errs.If(c.NotifyLink != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == ""), "--notify-link %q: want the http or https address of the page", c.NotifyLink)
+	errs.If(c.Interval < 0 || c.Interval > 0 && c.Interval < 50*time.Millisecond, "monitor.interval %s: want at least 50ms", c.Interval)
+	errs.If(c.Grace < 0, "engine.grace %s: want a positive duration", c.Grace)
+	_, err = regexp.Compile(c.Pattern)
+	errs.If(err != nil, "--progress-pattern: %w", err)
+	_, err = trainlog.Open("", trainlog.TailOptions{Aliases: c.Columns})
+	errs.If(err != nil, "monitor.columns: %w", errors.Unwrap(err))
 	for _, w := range c.Warn {
-		if !(w > 0 && w < 1) {
-			bad("sla.warn_at %g: want a share between 0 and 1", w)
-		}
+		errs.If(!(w > 0 && w < 1), "sla.warn_at %g: want a share between 0 and 1", w)
 	}
 	return errors.Join(errs...)
 }

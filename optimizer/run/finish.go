@@ -58,7 +58,7 @@ func (r *run) finish() Result {
 	r.releasePower()
 	e := r.ended
 	now := r.elapsed()
-	if r.leftBaseline() {
+	if slices.ContainsFunc(r.Progress.Segments, func(s *Segment) bool { return !r.atBaseline(s) }) {
 		r.measureSpeed()()
 	}
 	r.readLastRows()

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"trainopt/cost"
@@ -21,10 +19,6 @@ import (
 	"trainopt/resources"
 	"trainopt/sla"
 )
-
-func plannerNames() string {
-	return strings.Join(slices.Sorted(maps.Keys(plan.Planners)), ", ")
-}
 
 // planning is the performance model and the plan of a run.
 type planning struct {

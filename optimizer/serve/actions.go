@@ -95,14 +95,15 @@ func (s *Server) outcome(w http.ResponseWriter, r *http.Request, code int, field
 	http.Redirect(w, r, "/runs/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
 }
 
-// target returns the run of a request that changes something, which it has answered if no such run exists.
-func (s *Server) target(w http.ResponseWriter, r *http.Request, possible bool, what string) (*runSummary, bool) {
-	run, ok := s.find(w, r)
-	if ok && !possible {
-		s.refuse(w, r, http.StatusNotImplemented, "this page cannot "+what+" runs")
-		ok = false
-	}
-	return run, ok
+// changes wraps the handlers of requests that change a run.
+func (s *Server) changes(possible bool, what string, next func(http.ResponseWriter, *http.Request, *runSummary)) http.HandlerFunc {
+	return s.guard.changes(s.ofRun(func(w http.ResponseWriter, r *http.Request, run *runSummary) {
+		if !possible {
+			s.refuse(w, r, http.StatusNotImplemented, "this page cannot "+what+" runs")
+			return
+		}
+		next(w, r, run)
+	}))
 }
 
 // failed answers a change that was not made.
@@ -115,11 +116,7 @@ const answerWithin = 10 * time.Second
 
 // stop asks the agent to save and stop, or stops the job itself if its agent is dead. It answers before the end of a
 // stop that takes long.
-func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.target(w, r, s.options.Control.Stop != nil, "stop")
-	if !ok {
-		return
-	}
+func (s *Server) stop(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	type ended struct {
 		text string
 		err  error
@@ -147,11 +144,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.target(w, r, s.options.Control.Resume != nil, "resume")
-	if !ok {
-		return
-	}
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	text, err := s.options.Control.Resume(r.Context(), run.dir)
 	if err != nil {
 		s.failed(w, r, err)
@@ -162,11 +155,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
 }
 
 // prefer asks the agent for another preference. It answers before the agent if that is busy.
-func (s *Server) prefer(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.target(w, r, s.options.Control.Prefer != nil, "change the preference of")
-	if !ok {
-		return
-	}
+func (s *Server) prefer(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	fields, err := requestValues(r)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -195,11 +184,7 @@ func (s *Server) prefer(w http.ResponseWriter, r *http.Request) {
 }
 
 // note replaces the tags and the text of a run.
-func (s *Server) note(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.target(w, r, true, "")
-	if !ok {
-		return
-	}
+func (s *Server) note(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	fields, err := requestValues(r)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())

@@ -18,11 +18,7 @@ const (
 // events streams what is new in a run. The id of an event contains the positions in the followed files: a reader that
 // reconnects with Last-Event-ID, or with ?after=ID, continues there. A slow reader gets what is kept, which is the
 // newest, instead of everything that it missed.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.find(w, r)
-	if !ok {
-		return
-	}
+func (s *Server) events(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	at := parseCursor(r.URL.Query().Get("after"))
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		at = parseCursor(id)

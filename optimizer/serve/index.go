@@ -219,14 +219,15 @@ func summarize(dir string, changed time.Time) *runSummary {
 	agent := journal.HolderOf(dir)
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
-		s := &runSummary{ID: id, Name: id, State: "unreadable", Reason: err.Error(), Tags: []string{}, light: page.Muted, dir: dir, changed: changed, SLA: "none"}
+		blank := journal.Blank[runSummary]()
+		s := &blank
+		s.ID, s.Name, s.State, s.Reason, s.SLA, s.light, s.dir, s.changed = id, id, "unreadable", err.Error(), "none", page.Muted, dir, changed
 		if errors.Is(err, fs.ErrNotExist) {
 			s.State, s.Reason = "never began", "no record"
 			if agent != nil {
 				s.State, s.Reason = "running", "starting"
 			}
 		}
-		blankNumbers(s)
 		s.words = strings.ToLower(id + " " + s.State)
 		return s
 	}
@@ -237,13 +238,6 @@ func summarize(dir string, changed time.Time) *runSummary {
 	}
 	s.words = strings.ToLower(strings.Join(append([]string{id, s.Name, s.Script, s.Model, s.State, s.Reason, s.Planner, s.Preference, s.Note, s.Allocation.text}, s.Tags...), " "))
 	return s
-}
-
-func blankNumbers(s *runSummary) {
-	for _, n := range []*journal.Number{&s.Seconds, &s.CostUSD, &s.BudgetUSD, &s.DeadlineS, &s.Units, &s.TotalUnits, &s.Throughput, &s.CPUUtil, &s.GPUUtil, &s.PeakMemoryGiB,
-		&s.Allocation.MemoryGiB, &s.WasteUSD.Idle, &s.WasteUSD.InputBound, &s.WasteUSD.OverProvisioned, &s.WasteUSD.Restarts, &s.WasteUSD.Failed} {
-		*n = journal.Unknown()
-	}
 }
 
 // summary returns the summary of a record.

@@ -36,20 +36,18 @@ type liveChart struct{ Name, Title, Limit, Unit, About string }
 
 type output struct{ Stream, Title, Text string }
 
-// find returns the run that a request names; it has answered the request if no such run exists.
-func (s *Server) find(w http.ResponseWriter, r *http.Request) (*runSummary, bool) {
-	run, ok := s.index.run(r.PathValue("id"))
-	if !ok {
+// ofRun wraps the handlers of requests that name a run.
+func (s *Server) ofRun(next func(http.ResponseWriter, *http.Request, *runSummary)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if run, ok := s.index.run(r.PathValue("id")); ok {
+			next(w, r, run)
+			return
+		}
 		s.refuse(w, r, http.StatusNotFound, "there is no such run")
 	}
-	return run, ok
 }
 
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.find(w, r)
-	if !ok {
-		return
-	}
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	body := runBody{Run: run, Parts: map[string]template.HTML{}}
 	if text, ok := s.done.LoadAndDelete(run.ID); ok {
 		body.Done = text.(string)
@@ -244,9 +242,10 @@ func (v *frontView) picture(candidates []plan.Candidate, rec *journal.Record) *p
 }
 
 // reportPage is the full report of a run as it is now.
-func (s *Server) reportPage(w http.ResponseWriter, r *http.Request) {
-	data, ok := s.reportData(w, r)
-	if !ok {
+func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, run *runSummary) {
+	data, err := report.Load(run.dir)
+	if err != nil {
+		s.refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
 	w.Header().Set("Content-Security-Policy", documentPolicy)
@@ -254,46 +253,26 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request) {
 	_ = data.Render(w, "html") // the connection may be gone
 }
 
-func (s *Server) reportData(w http.ResponseWriter, r *http.Request) (*report.Data, bool) {
-	run, ok := s.find(w, r)
-	if !ok {
-		return nil, false
-	}
+// chartFile is a chart of the report as a picture, for pages without scripts.
+func (s *Server) chartFile(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	data, err := report.Load(run.dir)
 	if err != nil {
 		s.refuse(w, r, http.StatusNotFound, err.Error())
-		return nil, false
+		return
 	}
-	return data, true
-}
-
-// chartFile is a chart of the report as a picture, for pages without scripts.
-func (s *Server) chartFile(w http.ResponseWriter, r *http.Request) {
-	name, ok := strings.CutSuffix(r.PathValue("name"), ".svg")
-	data, found := (*report.Data)(nil), false
-	if ok {
-		if data, found = s.reportData(w, r); !found {
+	for _, p := range data.Document().Pictures {
+		if p.ID+".svg" == r.PathValue("name") && p.Empty == "" {
+			w.Header().Set("Content-Security-Policy", documentPolicy)
+			w.Header().Set("Content-Type", "image/svg+xml; charset=utf-8")
+			_, _ = io.WriteString(w, p.File())
 			return
-		}
-		doc := data.Document()
-		for _, p := range doc.Pictures {
-			if p.ID == name && p.Empty == "" {
-				w.Header().Set("Content-Security-Policy", documentPolicy)
-				w.Header().Set("Content-Type", "image/svg+xml; charset=utf-8")
-				_, _ = io.WriteString(w, p.File())
-				return
-			}
 		}
 	}
 	s.refuse(w, r, http.StatusNotFound, "there is no such chart, or it has no data")
 }
 
 // outputFile is the whole output of the job, as it was written.
-func (s *Server) outputFile(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.find(w, r)
-	if !ok {
-		return
-	}
+func (s *Server) outputFile(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	name := r.PathValue("name")
 	if !slices.Contains([]string{"stdout", "stderr", "stdout.1", "stderr.1"}, name) {
 		s.refuse(w, r, http.StatusNotFound, "there is no such output")
@@ -311,11 +290,7 @@ func (s *Server) outputFile(w http.ResponseWriter, r *http.Request) {
 }
 
 // apiRun is the record of a run with its note.
-func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.find(w, r)
-	if !ok {
-		return
-	}
+func (s *Server) apiRun(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	rec, err := journal.ReadRecord(run.dir)
 	if err != nil {
 		s.refuse(w, r, http.StatusNotFound, err.Error())
@@ -348,26 +323,17 @@ func readSeries(run *runSummary, file string, names []string) (series, error) {
 	return out, err
 }
 
-func (s *Server) answerSeries(w http.ResponseWriter, r *http.Request, file string, names []string) {
-	run, ok := s.find(w, r)
-	if !ok {
-		return
-	}
-	out, err := readSeries(run, file, names)
-	if err != nil && !os.IsNotExist(err) {
-		s.refuse(w, r, http.StatusInternalServerError, err.Error())
-		return
-	}
-	answerJSON(w, http.StatusOK, out)
-}
-
-func (s *Server) apiSamples(w http.ResponseWriter, r *http.Request) {
-	s.answerSeries(w, r, "samples.csv", sampleColumns)
+// apiSeries returns the handler of a table of a run.
+func (s *Server) apiSeries(file string, names []string) http.HandlerFunc {
+	return s.ofRun(func(w http.ResponseWriter, r *http.Request, run *runSummary) {
+		out, err := readSeries(run, file, names)
+		if err != nil && !os.IsNotExist(err) {
+			s.refuse(w, r, http.StatusInternalServerError, err.Error())
+			return
+		}
+		answerJSON(w, http.StatusOK, out)
+	})
 }
 
 // trainingColumns are the columns of performance_metrics.csv that readers get.
 var trainingColumns = []string{"time_s", "epoch", "step", "throughput", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "cost_usd"}
-
-func (s *Server) apiTraining(w http.ResponseWriter, r *http.Request) {
-	s.answerSeries(w, r, "performance_metrics.csv", trainingColumns)
-}

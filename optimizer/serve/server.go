@@ -81,13 +81,14 @@ func New(o Options) *Server {
 
 // handle registers the addresses.
 func (s *Server) handle() {
+	control := s.options.Control
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /{$}":                        s.runsPage,
-		"GET /runs/{id}":                  s.runPage,
-		"GET /runs/{id}/report":           s.reportPage,
-		"GET /runs/{id}/chart/{name}":     s.chartFile,
-		"GET /runs/{id}/output/{name}":    s.outputFile,
-		"GET /runs/{id}/events":           s.events,
+		"GET /runs/{id}":                  s.ofRun(s.runPage),
+		"GET /runs/{id}/report":           s.ofRun(s.reportPage),
+		"GET /runs/{id}/chart/{name}":     s.ofRun(s.chartFile),
+		"GET /runs/{id}/output/{name}":    s.ofRun(s.outputFile),
+		"GET /runs/{id}/events":           s.ofRun(s.events),
 		"GET /compare":                    s.comparePage,
 		"GET /waste":                      s.wastePage,
 		"GET /results":                    s.resultsPage,
@@ -97,15 +98,15 @@ func (s *Server) handle() {
 		"GET /login":                      s.loginPage,
 		"POST /login":                     s.login,
 		"POST /logout":                    s.guard.changes(s.logout),
-		"POST /runs/{id}/stop":            s.guard.changes(s.stop),
-		"POST /runs/{id}/resume":          s.guard.changes(s.resume),
-		"POST /runs/{id}/prefer":          s.guard.changes(s.prefer),
-		"POST /runs/{id}/note":            s.guard.changes(s.note),
+		"POST /runs/{id}/stop":            s.changes(control.Stop != nil, "stop", s.stop),
+		"POST /runs/{id}/resume":          s.changes(control.Resume != nil, "resume", s.resume),
+		"POST /runs/{id}/prefer":          s.changes(control.Prefer != nil, "change the preference of", s.prefer),
+		"POST /runs/{id}/note":            s.changes(true, "", s.note),
 		"GET /api":                        s.apiIndex,
 		"GET /api/runs":                   s.apiRuns,
-		"GET /api/runs/{id}":              s.apiRun,
-		"GET /api/runs/{id}/samples":      s.apiSamples,
-		"GET /api/runs/{id}/training":     s.apiTraining,
+		"GET /api/runs/{id}":              s.ofRun(s.apiRun),
+		"GET /api/runs/{id}/samples":      s.apiSeries("samples.csv", sampleColumns),
+		"GET /api/runs/{id}/training":     s.apiSeries("performance_metrics.csv", trainingColumns),
 		"GET /static/{version}/{name...}": s.staticFile,
 		"GET /favicon.ico":                func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"trainopt/internal/regular"
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/journal"
 )
 
@@ -33,7 +34,7 @@ var (
 )
 
 // jobStates are the states of jobs that have a series even without a job.
-var jobStates = []string{"waiting", "starting", "running", "stopping", "done", "failed", "stopped", "cancelled"}
+var jobStates = []cluster.State{cluster.Waiting, cluster.Starting, cluster.Running, cluster.Stopping, cluster.Done, cluster.Failed, cluster.Stopped, cluster.Cancelled}
 
 // clusterLog is the state of a cluster from its event log, of which each update reads what is new.
 type clusterLog struct {
@@ -42,35 +43,17 @@ type clusterLog struct {
 	read     int64 // bytes
 	served   bool
 	policy   string
-	types    []deviceType
+	types    []cluster.Device
 	jobs     map[int]*clusterJob
 	decided  int
 	moved    int
 }
 
-type deviceType struct {
-	Name  string `json:"name"`
-	Count int    `json:"count"`
-}
-
 type clusterJob struct {
-	state  string
+	state  cluster.State
 	since  float64 // Unix seconds of the state waiting
 	device string
 	where  []int32
-}
-
-// clusterEvent contains the fields of an event that the metrics need.
-type clusterEvent struct {
-	Time    float64      `json:"t"`
-	Kind    string       `json:"kind"`
-	Job     int          `json:"job"`
-	Stretch int          `json:"stretch"`
-	Device  string       `json:"device"`
-	Where   []int32      `json:"where"`
-	Policy  string       `json:"policy"`
-	State   string       `json:"state"`
-	Devices []deviceType `json:"devices"`
 }
 
 // update reads the complete lines that were appended. A log that was replaced is read from its start.
@@ -114,39 +97,39 @@ func (c *clusterLog) take(line []byte) {
 		c.decided++
 		return
 	}
-	var e clusterEvent
+	var e cluster.Event
 	if json.Unmarshal(line, &e) != nil {
 		return
 	}
 	j := c.jobs[e.Job]
 	if j == nil && e.Job > 0 {
-		j = &clusterJob{state: "waiting", since: e.Time}
+		j = &clusterJob{state: cluster.Waiting, since: e.Time}
 		c.jobs[e.Job] = j
 	}
 	switch e.Kind {
-	case "serve":
+	case cluster.EventServe:
 		c.served, c.policy, c.types = true, e.Policy, e.Devices
-	case "policy":
+	case cluster.EventPolicy:
 		c.policy = e.Policy
-	case "devices":
+	case cluster.EventDevices:
 		c.types = e.Devices
 	}
 	if j == nil {
 		return
 	}
 	switch e.Kind {
-	case "start":
-		j.state, j.device, j.where = "starting", e.Device, e.Where
+	case cluster.EventStart:
+		j.state, j.device, j.where = cluster.Starting, e.Device, e.Where
 		if e.Stretch > 1 {
 			c.moved++
 		}
-	case "running":
-		j.state = "running"
-	case "stop":
-		j.state = "stopping"
-	case "left":
-		j.state, j.since, j.where = "waiting", e.Time, nil
-	case "end":
+	case cluster.EventRunning:
+		j.state = cluster.Running
+	case cluster.EventStop:
+		j.state = cluster.Stopping
+	case cluster.EventLeft:
+		j.state, j.since, j.where = cluster.Waiting, e.Time, nil
+	case cluster.EventEnd:
 		j.state, j.where = e.State, nil
 	}
 }
@@ -165,12 +148,12 @@ func (c *clusterLog) send(out chan<- prometheus.Metric, now time.Time) {
 		up = 1
 	}
 	gauge(clusterUp, up)
-	counts := map[string]int{"waiting": fresh}
+	counts := map[cluster.State]int{cluster.Waiting: fresh}
 	for _, j := range c.jobs {
 		counts[j.state]++
 	}
 	for _, s := range jobStates {
-		gauge(clusterJobs, float64(counts[s]), s)
+		gauge(clusterJobs, float64(counts[s]), string(s))
 	}
 	if slices.Sort(waits); len(waits) > 0 {
 		for _, q := range []float64{0.5, 1} {
@@ -191,7 +174,7 @@ func (c *clusterLog) send(out chan<- prometheus.Metric, now time.Time) {
 }
 
 // busy returns the number of devices of a type that jobs hold. Two jobs may share a device.
-func (c *clusterLog) busy(t deviceType) int {
+func (c *clusterLog) busy(t cluster.Device) int {
 	held := map[int32]bool{}
 	for _, j := range c.jobs {
 		for _, n := range j.where {
@@ -207,7 +190,7 @@ func (c *clusterLog) busy(t deviceType) int {
 func (c *clusterLog) waiting(now time.Time) (waits []float64, fresh int) {
 	at := float64(now.UnixMilli()) / 1000
 	for _, j := range c.jobs {
-		if j.state == "waiting" {
+		if j.state == cluster.Waiting {
 			waits = append(waits, max(0, at-j.since))
 		}
 	}

@@ -147,11 +147,7 @@ func (r *Run) writeStore(dir, final, experiment, id string) error {
 		}
 	}
 	for path, data := range files {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, data.Bytes(), 0o644); err != nil {
+		if err := put(dir, path, data.String()); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/internal/wording"
 	"trainopt/optimizer/engine"
 )
 
@@ -123,24 +124,16 @@ func roundUp(d, unit time.Duration) int64 { return int64((d-1)/unit) + 1 }
 
 // checkRequest returns all reasons why a request cannot be expressed as a batch job.
 func checkRequest(r engine.Request) error {
-	errs := []error{checkKey(r.Key)}
+	errs := wording.Problems{checkKey(r.Key)}
 	for _, path := range []struct{ what, value string }{{"program", first(r.Argv)}, {"working directory", r.Dir}, {"output", r.Output}} {
-		if !filepath.IsAbs(path.value) {
-			errs = append(errs, fmt.Errorf("%s %q is not an absolute path", path.what, path.value))
-		}
+		errs.If(!filepath.IsAbs(path.value), "%s %q is not an absolute path", path.what, path.value)
 	}
-	if strings.ContainsAny(r.Output, "\\\n") {
-		errs = append(errs, fmt.Errorf("output %q contains a backslash or a line break, which sbatch interprets", r.Output))
-	}
+	errs.If(strings.ContainsAny(r.Output, "\\\n"), "output %q contains a backslash or a line break, which sbatch interprets", r.Output)
 	for _, text := range slices.Concat(r.Argv, []string{r.Dir, r.Output, r.Comment}, r.Place.Avoid, r.Extra) {
-		if strings.ContainsRune(text, 0) {
-			errs = append(errs, fmt.Errorf("%q contains a zero byte", text))
-		}
+		errs.If(strings.ContainsRune(text, 0), "%q contains a zero byte", text)
 	}
 	p := r.Place
-	if p.Nodes < 0 || p.GPUs < 0 || p.CPUs < 0 || !(p.Memory >= 0) || r.TimeLimit < 0 || r.Warn < 0 || r.Tasks < 0 || r.Parallel < 0 {
-		errs = append(errs, errors.New("a negative amount is requested"))
-	}
+	errs.If(p.Nodes < 0 || p.GPUs < 0 || p.CPUs < 0 || !(p.Memory >= 0) || r.TimeLimit < 0 || r.Warn < 0 || r.Tasks < 0 || r.Parallel < 0, "a negative amount is requested")
 	for _, option := range r.Extra {
 		errs = append(errs, checkOption(option))
 	}

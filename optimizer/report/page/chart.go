@@ -154,7 +154,7 @@ func (c *Chart) Picture() Picture {
 		return p
 	}
 	for _, s := range c.Series {
-		if hasValue(s.Points) {
+		if slices.ContainsFunc(s.Points, func(p Point) bool { return Known(p.Y) }) {
 			p.Keys = append(p.Keys, s.key())
 		}
 	}
@@ -252,11 +252,6 @@ func (c *Chart) shown(points []Point) []Point {
 		out = append(out, p)
 	}
 	return out
-}
-
-// hasValue reports whether any point has a known value.
-func hasValue(points []Point) bool {
-	return slices.ContainsFunc(points, func(p Point) bool { return Known(p.Y) })
 }
 
 // axes returns the scales for the points, bands and moments. Levels above three times the data are ignored so that a

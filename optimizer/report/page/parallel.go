@@ -59,7 +59,7 @@ func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
 	scales := make([]*Scale, len(axes))
 	for i, a := range axes {
 		x := parallelSide + step*float64(i)
-		s := coordinateScale(a.Values)
+		s := &Scale{Min: least(a.Values), Max: most(a.Values), Log: spread(a.Values) > wideSpread}
 		s.From, s.To = bottom, parallelTop
 		scales[i] = s
 		d.F(`<line class="ruler" x1="%s" x2="%s" y1="%g" y2="%g"/>`, Px(x), Px(x), parallelTop, bottom)
@@ -89,9 +89,4 @@ func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
 		d.F(`<path class="thread %s" d="%s"><title>%s</title></path>`, l.Class, path, escLines(strings.Join(words, "\n")))
 		d.F(`<text class="sign halo %s" x="%s" y="%s">%s</text>`, l.Class, Px(end.X+18), Px(end.Y+4), Esc(l.Sign))
 	}
-}
-
-// coordinateScale returns a scale from the least to the largest value; one value lies in the middle.
-func coordinateScale(values []float64) *Scale {
-	return &Scale{Min: least(values), Max: most(values), Log: spread(values) > wideSpread}
 }
