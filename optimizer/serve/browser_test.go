@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,25 +26,8 @@ import (
 // patience bounds the waits of a test; it expires only if the test fails.
 const patience = 5 * time.Minute
 
-// binary builds optimize once.
-var binary string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "browser")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	binary = filepath.Join(dir, "optimize")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../../cmd/optimize")
-	build.Stderr = os.Stderr
-	code := 1
-	if build.Run() == nil {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+// binary is the program. The other tests of the package are not part of these builds: `make test` runs them.
+var binary = flag.String("binary", "", "the program, by its absolute path (make browser)")
 
 // paced is a training whose epoch takes as long as its CPUs and its parallel share say, whatever the load of the machine.
 const paced = `import os, signal, sys, time
@@ -80,6 +64,9 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("needs Chromium: apt-get install chromium")
+	}
+	if *binary == "" {
+		t.Fatal("without the program: -binary PATH (make browser)")
 	}
 	w := &world{t: t, dir: t.TempDir()}
 	w.state = filepath.Join(w.dir, "state")
@@ -124,7 +111,7 @@ func (w *world) serve(flags ...string) {
 }
 
 func (w *world) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(binary, append([]string{"--state-dir", w.state}, args...)...)
+	cmd := exec.Command(*binary, append([]string{"--state-dir", w.state}, args...)...)
 	cmd.Dir, cmd.Stderr = w.dir, os.Stderr
 	return cmd
 }

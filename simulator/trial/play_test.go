@@ -16,15 +16,30 @@ type trial struct {
 	needed          []int   // recurrences, ascending; runs that did not get there come last, as the largest int
 }
 
+// played identifies an outcome; outcomes contains those of earlier calls of try, which several tests need.
+type played struct {
+	job    *RecurringJob
+	policy string
+	eta    float64
+	seed   uint64
+}
+
+var outcomes = map[played]recurringOutcome{}
+
 func try(t testing.TB, j *RecurringJob, policy string, eta float64, seeds int) trial {
 	t.Helper()
 	_, own := j.Expected(j.Default)
 	n := float64(seeds)
 	var out trial
 	for seed := range seeds {
-		o, err := playJob(j, policies[policy], recurringOptions{Eta: eta, Seed: uint64(seed)})
-		if err != nil {
-			t.Fatal(err)
+		key := played{j, policy, eta, uint64(seed)}
+		o, ok := outcomes[key]
+		if !ok {
+			var err error
+			if o, err = playJob(j, policies[policy], recurringOptions{Eta: eta, Seed: key.seed}); err != nil {
+				t.Fatal(err)
+			}
+			outcomes[key] = o
 		}
 		_, joules := j.Expected(o.Settled)
 		out.settled += percent(joules, own) / n

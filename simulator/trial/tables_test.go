@@ -8,15 +8,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const tablesDir = "../../../shared/data/zeus-nsdi23"
 
-// tables returns the jobs of the measured tables; it skips the test where the tables are not available.
+var loaded = sync.OnceValues(func() ([]*RecurringJob, error) { return Load(tablesDir) })
+
+// tables returns the jobs of the measured tables, the same in every test; it skips the test where the tables are not available.
 func tables(t testing.TB) []*RecurringJob {
 	t.Helper()
-	jobs, err := Load(tablesDir)
+	jobs, err := loaded()
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("the Zeus tables are not at hand (%s)", tablesDir)
 	}
