@@ -163,9 +163,8 @@ lab-test: check-go
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 60m $(LAB_TESTS)
 
 # Test the pages of optimize serve in a headless Chromium (Debian package chromium), with axe-core from npm. A few minutes.
-# TAGS adds build tags.
 browser: build
-	$(GO) test -tags browser,$(TAGS) -count=1 -timeout 30m ./optimizer/serve -binary $(CURDIR)/$(BIN)
+	$(GO) test -tags browser -count=1 -timeout 30m ./optimizer/serve -binary $(CURDIR)/$(BIN)
 
 # Replace the embedded uPlot, with its licence, by the latest release 1.6 from npm.
 UPLOT := optimizer/serve/static/uplot

@@ -114,18 +114,18 @@ type Event struct {
 	Expected *[3]float64 `json:"expected,omitempty"`
 	GainS    *float64    `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
 
-	Policy    string        `json:"policy,omitempty"`
-	Seed      int64         `json:"seed,omitempty"`
-	Round     float64       `json:"round_s,omitempty"`
-	Engine    string        `json:"engine,omitempty"`
-	Restarted bool          `json:"restarted,omitempty"`
-	Devices   []Device      `json:"devices,omitempty"`
-	Jobs      int           `json:"jobs,omitempty"`
-	Leases    []leaseRecord `json:"leases,omitempty"`
-	Progress  []Progress    `json:"progress,omitempty"`
-	Save      bool          `json:"save,omitempty"`
-	State     State         `json:"state,omitempty"`
-	Reason    string        `json:"reason,omitempty"`
+	Policy    string           `json:"policy,omitempty"`
+	Seed      int64            `json:"seed,omitempty"`
+	Round     float64          `json:"round_s,omitempty"`
+	Engine    string           `json:"engine,omitempty"`
+	Restarted bool             `json:"restarted,omitempty"`
+	Devices   []Device         `json:"devices,omitempty"`
+	Jobs      int              `json:"jobs,omitempty"`
+	Leases    []leaseRecord    `json:"leases,omitempty"`
+	Progress  []progressRecord `json:"progress,omitempty"`
+	Save      bool             `json:"save,omitempty"`
+	State     State            `json:"state,omitempty"`
+	Reason    string           `json:"reason,omitempty"`
 }
 
 // Device is a type of device of a cluster.
@@ -140,8 +140,8 @@ type Device struct {
 	GPU       bool    `json:"gpu,omitempty"` // false: the device is a CPU or a slot of several
 }
 
-// Progress is what a policy knows of the progress of a job: the steps that the training has reported by then.
-type Progress struct {
+// progressRecord is what a policy knows of the progress of a job: the steps that the training has reported by then.
+type progressRecord struct {
 	Job  int     `json:"job"`
 	Done float64 `json:"done"`
 }

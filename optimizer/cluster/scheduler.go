@@ -383,7 +383,7 @@ func (s *scheduler) logDecision(now float64, took time.Duration) {
 	}
 	for _, m := range s.active {
 		if m.State.holds() {
-			e.Progress = append(e.Progress, Progress{m.ID, m.Job.Done})
+			e.Progress = append(e.Progress, progressRecord{m.ID, m.Job.Done})
 		}
 	}
 	s.log(now, e)
