@@ -229,15 +229,16 @@ func TestSimulationLearnsWhatWasSeen(t *testing.T) {
 func TestSimulationKnowsWhatPoliciesKnew(t *testing.T) {
 	const from = 1000.0
 	nan := math.NaN()
+	type known = struct{ After, Done float64 }
 	for name, c := range map[string]struct {
 		device string // of the day
-		known  []KnownProgress
+		known  []known
 		want   []float64 // ends
 	}{
 		"none":            {"a", nil, []float64{140, 90}},
-		"more":            {"a", []KnownProgress{{45, 10}, {50.1, 90}}, []float64{100, 140}},
-		"at another time": {"a", []KnownProgress{{52, 90}}, []float64{140, 90}},
-		"of another day":  {"b", []KnownProgress{{50, 90}}, []float64{140, 90}},
+		"more":            {"a", []known{{45, 10}, {50.1, 90}}, []float64{100, 140}},
+		"at another time": {"a", []known{{52, 90}}, []float64{140, 90}},
+		"of another day":  {"b", []known{{50, 90}}, []float64{140, 90}},
 	} {
 		trial := func(id int, at, steps float64) Trial {
 			spec := Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}

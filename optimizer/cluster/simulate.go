@@ -88,8 +88,9 @@ type Seen struct {
 	// Rates are what the scheduler learned of it, in order of time. A first measurement may differ from the pace by a few
 	// percent, and decides between nearly equal jobs. nil: the pace, after Measured; empty: no more than it knew before.
 	Rates []Measurement
-	// Known is the progress that policies knew at decisions: what a training has reported is a moment old.
-	Known []KnownProgress
+	// Known are the steps that policies knew at decisions, some seconds after the start of the life: what a training has reported
+	// is a moment old.
+	Known []struct{ After, Done float64 }
 }
 
 // sameTime is the part of a round by which starts may differ in a simulation that follows a day.
@@ -97,9 +98,6 @@ const sameTime = 0.1
 
 // Measurement is a rate in steps/s that the scheduler has learned some seconds after the start of a life.
 type Measurement struct{ After, PerSec float64 }
-
-// KnownProgress is the number of steps that a policy knew some seconds after the start of a life.
-type KnownProgress struct{ After, Done float64 }
 
 // Arrival returns the time at which the scheduler has the job.
 func (t *Trial) Arrival() float64 { return unix(t.Spec.Submitted) + t.Delay }

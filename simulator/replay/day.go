@@ -83,26 +83,26 @@ type life struct {
 	GPUs             int
 	Do               string
 	Start, Left      float64
-	Worked           float64                 // from which it made progress; NaN: it made none
-	Asked            float64                 // when it was asked to leave; NaN: never
-	Save             float64                 // seconds from then until it left
-	useful           float64                 // part of Save in which it still made progress: trainings save at the end of a step or epoch
-	Before, Done     float64                 // steps at its beginning and at its end
-	PredictedRate    float64                 // that the policy used, steps/s
-	PredictedMove    float64                 // seconds that the policy charged
-	Seen             float64                 // last measured rate, steps/s
-	Rates            []cluster.Measurement   // all measured while it had its devices alone
-	Startup          float64                 // seconds that the scheduler measured
-	prepared         float64                 // seconds before them that no later life has
-	Known            float64                 // time of the first measurement of the start-up or the rate
-	known            []cluster.KnownProgress // at decisions
-	rated, ratedDone float64                 // time of the first measurement of the rate, and the steps then, with half of one in progress; NaN: none
-	Reason           string                  // why it ended; empty while it has not
-	Expected         *[3]float64             // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
-	Awaited          float64                 // time from which the job waited for the start
-	Away             float64                 // seconds between exits of its training, while no server noticed, and the next server or the notice
-	exit             float64                 // seconds between the last step of the job and its end, as far as they are known
-	Shared           []together              // times in which another job had the same devices
+	Worked           float64                         // from which it made progress; NaN: it made none
+	Asked            float64                         // when it was asked to leave; NaN: never
+	Save             float64                         // seconds from then until it left
+	useful           float64                         // part of Save in which it still made progress: trainings save at the end of a step or epoch
+	Before, Done     float64                         // steps at its beginning and at its end
+	PredictedRate    float64                         // that the policy used, steps/s
+	PredictedMove    float64                         // seconds that the policy charged
+	Seen             float64                         // last measured rate, steps/s
+	Rates            []cluster.Measurement           // all measured while it had its devices alone
+	Startup          float64                         // seconds that the scheduler measured
+	prepared         float64                         // seconds before them that no later life has
+	Known            float64                         // time of the first measurement of the start-up or the rate
+	known            []struct{ After, Done float64 } // at decisions
+	rated, ratedDone float64                         // time of the first measurement of the rate, and the steps then, with half of one in progress; NaN: none
+	Reason           string                          // why it ended; empty while it has not
+	Expected         *[3]float64                     // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
+	Awaited          float64                         // time from which the job waited for the start
+	Away             float64                         // seconds between exits of its training, while no server noticed, and the next server or the notice
+	exit             float64                         // seconds between the last step of the job and its end, as far as they are known
+	Shared           []together                      // times in which another job had the same devices
 	open, first      bool
 }
 
@@ -141,7 +141,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			for _, k := range e.Progress {
 				if j := byID[k.Job]; j != nil && len(j.Lives) > 0 {
 					l := j.Lives[len(j.Lives)-1]
-					l.known = append(l.known, cluster.KnownProgress{After: e.Time - l.Start, Done: min(max(k.Done, l.Before), cmp.Or(j.Total, k.Done))})
+					l.known = append(l.known, struct{ After, Done float64 }{e.Time - l.Start, min(max(k.Done, l.Before), cmp.Or(j.Total, k.Done))})
 				}
 			}
 		}

@@ -26,7 +26,7 @@ func readThroughputs(r io.Reader) (*Throughputs, error) {
 	rates, err := readRates(json.NewDecoder(r))
 	var t *Throughputs
 	if err == nil {
-		t, err = newThroughputs(nil, rates)
+		t, err = NewThroughputs(rates)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)

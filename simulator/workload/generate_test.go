@@ -158,7 +158,7 @@ func TestFileGeneratorHasGavelsStreamsAndOptions(t *testing.T) {
 }
 
 func TestGeneratorsRefuse(t *testing.T) {
-	table, err := newThroughputs(nil, []Rate{{Device: "v100", Job: "A3C", GPUs: 1, PerSecond: 3}})
+	table, err := NewThroughputs([]Rate{{Device: "v100", Job: "A3C", GPUs: 1, PerSecond: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}

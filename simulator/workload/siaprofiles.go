@@ -89,7 +89,7 @@ func loadSiaProfiles(dir string) (t *Throughputs, err error) {
 	if len(rates) == 0 {
 		return nil, errors.New("no <model>/placements-<device>.csv with a step time in it")
 	}
-	if t, err = newThroughputs(nil, rates); err == nil {
+	if t, err = NewThroughputs(rates); err == nil {
 		t.work = work
 	}
 	return t, err

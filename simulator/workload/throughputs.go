@@ -107,9 +107,12 @@ type Rate struct {
 // maxCells bounds a table: device types × numbers of devices × job types.
 const maxCells = 1 << 20
 
-// newThroughputs returns a table of measurements. Devices and job types are collected from rates; types are the given ones, then
-// those of the rates in the order of their first occurrence as Job. A pair applies in both directions and may be listed in one or both. A
+// NewThroughputs returns a table of measurements. Devices and job types are collected from rates; types are in the
+// order of their first occurrence as Job. A pair applies in both directions and may be listed in one or both. A
 // measurement listed twice with different rates, a negative rate and NaN are errors.
+func NewThroughputs(rates []Rate) (*Throughputs, error) { return newThroughputs(nil, rates) }
+
+// newThroughputs numbers the given types first, then those of the rates.
 func newThroughputs(types []string, rates []Rate) (*Throughputs, error) {
 	t := &Throughputs{deviceIndex: map[string]int{}, typeIndex: map[string]int{}}
 	for _, job := range types {

@@ -99,7 +99,7 @@ func TestThroughputsThatAreRefused(t *testing.T) {
 	for i := range 1100 {
 		wide = append(wide, Rate{Device: fmt.Sprint("d", i), Job: fmt.Sprint("j", i), GPUs: 1, PerSecond: 1})
 	}
-	if _, err := newThroughputs(nil, wide); err == nil || !strings.Contains(err.Error(), "at most 1048576 combinations") {
+	if _, err := NewThroughputs(wide); err == nil || !strings.Contains(err.Error(), "at most 1048576 combinations") {
 		t.Errorf("1100 × 1100: got %v", err)
 	}
 }
@@ -155,7 +155,7 @@ func TestTableKeepsEveryRate(t *testing.T) {
 			seen[place{r.Device, r.Job, r.Other, r.GPUs}] = true
 			rates = append(rates, r)
 		}
-		table, err := newThroughputs(nil, rates)
+		table, err := NewThroughputs(rates)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -214,7 +214,7 @@ func TestComplete(t *testing.T) {
 		{ID: 1, Type: "A3C", GPUs: 1, Steps: nan, Seconds: 10, Weight: 1, SLO: nan, Deadline: nan},
 		{ID: 2, Type: "unknown but whole", GPUs: 1, Steps: 1, Seconds: 1, Weight: 1, SLO: nan, Deadline: nan},
 	}
-	table, err := newThroughputs(nil, []Rate{{Device: "v100", Job: "A3C", GPUs: 1, PerSecond: 3}, {Device: "k80", Job: "CycleGAN", GPUs: 1, PerSecond: 0}})
+	table, err := NewThroughputs([]Rate{{Device: "v100", Job: "A3C", GPUs: 1, PerSecond: 3}, {Device: "k80", Job: "CycleGAN", GPUs: 1, PerSecond: 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
