@@ -68,7 +68,9 @@ func providerRow(f *fields) (Offer, error) {
 	gpu, count, each := f.text("gpuname"), f.count("gpucount"), f.number("gpumemmib")/1024
 	o := Offer{Cloud: cloudName(f.text("provider")), Type: f.text("instancetype"), Region: f.text("region"), CPUs: f.count("vcpus"),
 		Memory: gib(f.number("memorymib") / 1024), OnDemand: USD(f.number("ondemandusdperhour")), Dated: f.dated(), Source: f.source()}
-	o.Memory = cmp.Or(o.Memory, gib(f.number("memorygib")))
+	if o.Memory == 0 { // read only then, since a malformed cell is a problem
+		o.Memory = gib(f.number("memorygib"))
+	}
 	if gpu != "" {
 		if count == 0 {
 			return o, fmt.Errorf("a part of a GPU (%s with %.3g GiB)", gpu, each)

@@ -46,6 +46,8 @@ func TestReadListLayouts(t *testing.T) {
 			Offer{Cloud: "aws", Type: "c9x.large", CPUs: 2, Memory: 4, OnDemand: 0.09, Region: "us-east-1"}},
 		"provider list without shapes": {"provider,region,instance_type,ondemand_usd_per_hour\nazure,eastus,Standard_NC24ads_A100_v4,3.7\n", dated, "provider price list",
 			Offer{Cloud: "azure", Type: "Standard_NC24ads_A100_v4", GPU: "A100 80GB", GPUs: 1, GPUMemory: 80, CPUs: 24, Memory: 220, OnDemand: 3.7, Region: "eastus"}},
+		"provider list with memory twice": {"provider,region,instance_type,vcpus,memory_mib,memory_gib,ondemand_usd_per_hour\naws,us-east-1,c9x.large,2,4096,n/a,0.09\n", dated, "provider price list",
+			Offer{Cloud: "aws", Type: "c9x.large", CPUs: 2, Memory: 4, OnDemand: 0.09, Region: "us-east-1"}},
 		"cross-cloud list": {crossHead + "Oracle Cloud,V100 (32 GB),Volta,8,256,96,768,31.21,3.90,9.36,BM GPU.X\n", dated, "cross-cloud GPU list",
 			Offer{Cloud: "oracle", Type: "BM-GPU.X", GPU: "V100 32GB", GPUs: 8, GPUMemory: 32, CPUs: 96, Memory: 768, OnDemand: 31.21, Spot: 9.36}},
 		"cross-cloud list, no name": {crossHead + "RunPod,A100 (80 GB),Ampere,4,320,112,1006,7.56,1.89,,\n", dated, "cross-cloud GPU list",

@@ -268,10 +268,11 @@ func TestCluster(t *testing.T) {
 	server.wait()
 }
 
-// TestClusterFidelity runs 20 trainings on four nodes of three types under each of six policies, three at the same time as
-// the nodes have four CPUs each: the mean completion time of each day is within 5 %, and the median job within 10 %, of the simulation in its report, and from
-// the day of any policy the others of the same time are predicted so that the live mean is within 5 % of the 90 % interval of
-// single simulated days. Days of other times have other latencies of Slurm, which no day predicts. It requires a quiet machine: with -long. If TRAINOPT_FIDELITY is a directory, the event logs are kept there.
+// TestClusterFidelity runs 20 trainings on four nodes of three types under each of six policies, three at the same time as the
+// nodes have four CPUs each: the mean completion time of each day is within 5 %, and the median job within 10 %, of the
+// simulation in its report, and from the day of any policy the others of the same time are predicted so that the live mean is
+// within 5 % of the 90 % interval of single simulated days. Days of other times have other latencies of Slurm, which no day
+// predicts. It requires a quiet machine: with -long. If TRAINOPT_FIDELITY is a directory, the event logs are kept there.
 func TestClusterFidelity(t *testing.T) {
 	needLong(t)
 	policies := []string{"fifo_perf", "srtf", "max_min_fairness_perf", "isolated", "tiresias", "themis"}
