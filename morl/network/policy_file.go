@@ -32,8 +32,8 @@ type Meta struct {
 	State   json.RawMessage   `json:"state,omitempty"` // of the agent beyond the learner, in the format of its package
 }
 
-// WriteFile writes a policy file. Of meta, only Kind, Notes and State are used. The moments of Adam are not stored: continued training starts with
-// fresh ones.
+// WriteFile writes a policy file. Of meta, only Kind, Notes and State are used. The moments of Adam are not stored: continued
+// training starts with fresh ones.
 func WriteFile(w io.Writer, meta Meta, l *Learner) error {
 	meta.Shape, meta.Config, meta.Seed, meta.Updates = l.shape, l.config, l.seed, l.updates
 	meta.Shift, meta.Scale = l.shift, l.scale
