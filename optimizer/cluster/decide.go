@@ -45,6 +45,10 @@ func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, 
 	return a, err
 }
 
+// leastRemaining is the part of the total steps that remains at least for policies, which divide by it: a job that has
+// reported all of its steps holds its devices until it exits.
+const leastRemaining = 1e-4
+
 // snapshot returns the view of the policy. It contains all device types, even without a device: policies remember them by
 // index.
 func (s *scheduler) snapshot(at float64) *schedule.Snapshot {
@@ -65,19 +69,15 @@ func (s *scheduler) snapshot(at float64) *schedule.Snapshot {
 	s.index = s.index[:0]
 	for i, m := range s.active {
 		total, done := s.Rates.Work(m.ID)
-		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, 0), Attained: m.Attained, Rate: make([]float64, len(count))}
-		if gpus, held := m.round.Held(); gpus > 0 {
-			state.Held, state.Device = gpus, held
-		}
+		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, leastRemaining*total), Attained: m.Attained, Rate: make([]float64, len(count))}
+		state.Held, state.Device = m.round.Held()
 		state.Seconds = m.trace.Seconds * (state.Remaining / m.trace.Steps)
-		runs := false
 		for d, n := range count {
 			if m.trace.GPUs <= n {
 				state.Rate[d] = m.round.Rate[d]
-				runs = runs || state.Rate[d] > 0
 			}
 		}
-		if m.fixed() || !runs {
+		if m.fixed() || slices.Max(state.Rate) == 0 {
 			snap.Absent = append(snap.Absent, state)
 			continue
 		}

@@ -49,6 +49,23 @@ func TestLiveIsSimulated(t *testing.T) {
 	}
 }
 
+// TestDecisionsBeforeExits checks that policies decide about jobs that have done all of their steps but have not exited.
+func TestDecisionsBeforeExits(t *testing.T) {
+	for _, policy := range share.Names() {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, policy, smallCluster, drawTrace(3, 18, smallCluster, true, policy == "allox"), 20)
+			w.closes, w.check = 150, true
+			w.run()
+			for _, e := range w.events {
+				if e.Kind == EventDecide && e.Reason != "" {
+					t.Fatalf("at %v s: %s", e.Time, e.Reason)
+				}
+			}
+		})
+	}
+}
+
 // TestRestartChangesNothing replaces the scheduler by one restored from its state at random times.
 func TestRestartChangesNothing(t *testing.T) {
 	for _, policy := range []string{"srtf", "best_match", "max_min_fairness_perf", "themis", "tiresias", "sia", "elasticflow", "finish_time_fairness_perf", "best_match_packed"} {

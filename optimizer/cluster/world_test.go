@@ -23,6 +23,7 @@ type world struct {
 	trace   []workload.Job
 	cost    float64 // seconds of a start after the first
 	saves   float64 // seconds between a stop and the moment at which the devices are free
+	closes  float64 // seconds between the last step of a training and its exit
 	jobs    map[int]*pretended
 	arrived int
 	ended   map[int]float64
@@ -227,7 +228,7 @@ func (w *world) pace() {
 		}
 		if pace != p.pace {
 			w.settle(p)
-			p.pace, p.ends = pace, max(p.since, p.resumes)+(p.trace.Steps-p.done)/pace
+			p.pace, p.ends = pace, max(p.since, p.resumes)+(p.trace.Steps-p.done)/pace+w.closes
 		}
 	}
 }
