@@ -2,11 +2,13 @@ package predict
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/inspect"
@@ -69,11 +71,35 @@ func FillKnown(j *history.Job, entries []history.Entry) (note string) {
 // sizeInName matches a number of parameters in the name of a model: "llama2-70b", "opt_350m", "gpt2 1.5B".
 var sizeInName = regexp.MustCompile(`(?i)(?:^|[-_ ])(\d+(?:\.\d+)?)([mb])(?:$|[-_ ])`)
 
-// namedParams returns the number of parameters that the name of a model states; 0 if it states none.
+// parameters are the lines "model,parameters" of published models.
+//
+//go:embed parameters.csv
+var parameters string
+
+var publishedParams = sync.OnceValue(func() map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(parameters) {
+		name, count, _ := strings.Cut(strings.TrimSpace(line), ",")
+		if n, err := strconv.ParseFloat(count, 64); err == nil {
+			out[plainName(name)] = n
+		}
+	}
+	return out
+})
+
+// plainName returns the name of a model without its owner, case and punctuation: "google-bert/BERT-base-uncased" is
+// "bertbase".
+func plainName(model string) string {
+	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	return strings.NewReplacer("-", "", "_", "", " ", "", "uncased", "", "cased", "").Replace(model)
+}
+
+// namedParams returns the number of parameters that the name of a model states, or that a published model of this name
+// has; 0 without either.
 func namedParams(model string) float64 {
 	m := sizeInName.FindStringSubmatch(model)
 	if m == nil {
-		return 0
+		return publishedParams()[plainName(model)]
 	}
 	n, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {

@@ -232,17 +232,20 @@ const distantBatch = "every comparable measurement has less than 1/256 or more t
 
 // missingBasis returns the reason why points are no basis for a quantity, "" if they are: a basis is a measurement of
 // the same model or family, at a comparable number of parameters, divided over GPUs in the same way, and for a rate on
-// the same kind of processor at a comparable batch. A parameter count alone is none.
+// the same kind of processor at a comparable batch. A parameter count alone is none, and neither is the family of a
+// model whose size is unknown. A script of a family is asked about before its model is built: it has a basis.
 func missingBasis(asked *place, points []*point, what Quantity) string {
 	a := asked.trait
 	if a.model == 0 && a.family == 0 {
 		return "neither its model, family nor script is known"
 	}
-	var size, division, processor, batch bool // what excludes measurements of the same model or family
+	var unsized, size, division, processor, batch bool // what excludes measurements of the same model or family
 	for _, p := range points {
 		t := p.trait
 		switch {
 		case (t.model != a.model || t.model <= 0) && (t.family != a.family || t.family <= 0):
+		case t.model != a.model && a.script == 0 && a.size[0] == unknown && t.size[0] != unknown:
+			unsized = true
 		case t.size[0] != unknown && a.size[0] != unknown && math.Abs(t.size[0]-a.size[0]) >= anotherSize:
 			size = true
 		case t.division != a.division:
@@ -262,6 +265,8 @@ func missingBasis(asked *place, points []*point, what Quantity) string {
 		return "its model and family were measured on " + map[bool]string{true: "GPUs only, and it uses CPUs only", false: "CPUs only, and it uses GPUs"}[asked.cpu]
 	case division:
 		return "its model is divided over GPUs in another way than every measurement of its family"
+	case unsized:
+		return "its number of parameters is not known, and models of its family differ in it (--params)"
 	case size:
 		return fmt.Sprintf("every measurement of its family has less than 1/%.0f or more than %.0f times its parameters", ratio, ratio)
 	}

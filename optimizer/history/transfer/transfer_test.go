@@ -199,6 +199,8 @@ func TestNoBasis(t *testing.T) {
 	measuredOnCPUs := onCPUs
 	measuredOnCPUs.Throughput = 20
 	anywhere := run("q", "a", math.NaN(), 64, 0)
+	unsized := run("q", "a, large", 2, 64, 0)
+	unsized.Job.Params = math.NaN()
 	for name, c := range map[string]struct {
 		entries []history.Entry
 		ask     history.Entry
@@ -211,6 +213,7 @@ func TestNoBasis(t *testing.T) {
 		"a parameter count alone":    {known, sized, transfer.Throughput, "same model or family"},
 		"100 times the parameters":   {known, huge, transfer.Throughput, "more than 32 times its parameters"},
 		"the same name at 100 times": {known, hugeSame, transfer.Throughput, "more than 32 times its parameters"},
+		"a family without the size":  {known, unsized, transfer.Throughput, "(--params)"},
 		"pipeline parallel, by name": {known, pipelined, transfer.Throughput, "divided over GPUs in another way"},
 		"model parallel, by library": {known, megatron, transfer.Throughput, "divided over GPUs in another way"},
 		"CPUs, measured on GPUs":     {known, onCPUs, transfer.Throughput, "on GPUs only"},
