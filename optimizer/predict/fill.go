@@ -87,11 +87,11 @@ var publishedParams = sync.OnceValue(func() map[string]float64 {
 	return out
 })
 
-// plainName returns the name of a model without its owner, case and punctuation: "google-bert/BERT-base-uncased" is
+// plainName returns the name of a model without owner, extension, case and punctuation: "google-bert/BERT-base-uncased" is
 // "bertbase".
 func plainName(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
-	return strings.NewReplacer("-", "", "_", "", " ", "", "uncased", "", "cased", "").Replace(model)
+	return strings.NewReplacer("-", "", "_", "", " ", "", "uncased", "", "cased", "", ".pt", "", ".yaml", "").Replace(model)
 }
 
 // namedParams returns the number of parameters that the name of a model states, or that a published model of this name

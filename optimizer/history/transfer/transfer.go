@@ -244,7 +244,7 @@ func missingBasis(asked *place, points []*point, what Quantity) string {
 		t := p.trait
 		switch {
 		case (t.model != a.model || t.model <= 0) && (t.family != a.family || t.family <= 0):
-		case t.model != a.model && a.script == 0 && a.size[0] == unknown && t.size[0] != unknown:
+		case t.model != a.model && a.script == 0 && a.size[0] == unknown:
 			unsized = true
 		case t.size[0] != unknown && a.size[0] != unknown && math.Abs(t.size[0]-a.size[0]) >= anotherSize:
 			size = true
