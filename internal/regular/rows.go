@@ -79,7 +79,7 @@ func Rows(r io.Reader, damaged func(error)) iter.Seq2[[]string, error] {
 	}
 }
 
-// LastRow returns the numbers in the last complete row of a table by column name; nil if there is none. It reads at most
+// LastRow returns the numbers in the last complete row of a table by column name; nil if no row is complete. It reads at most
 // 64 KiB from either end of the file.
 func LastRow(path string) map[string]float64 {
 	f, err := Open(path, NoLimit)

@@ -11,7 +11,7 @@ import (
 )
 
 // build assembles the document of the whole report.
-func build(d *Data) document {
+func build(d *data) document {
 	r := d.Record
 	state, l := verdict(d)
 	doc := document{Title: titleOf(r), State: state, Light: l, Subtitle: r.RunID}
@@ -20,7 +20,7 @@ func build(d *Data) document {
 	}
 	doc.Answers = answers(d)
 	doc.Tiles = tiles(d)
-	for _, s := range []func(*Data) section{
+	for _, s := range []func(*data) section{
 		outputSection, slaSection, comparisonSection, slaChangeSection, predictionSection, optionsSection,
 		resourceSection, decisionSection, wasteSection, recommendationSection, runSection, baselineSection,
 		probeSection, modelSection, trainingSection, machineSection, warningSection,
@@ -41,7 +41,7 @@ func titleOf(r *journal.Record) string {
 	return "run"
 }
 
-func stateOf(d *Data) (string, light) {
+func stateOf(d *data) (string, light) {
 	r := d.Record
 	switch r.State {
 	case journal.Done:
@@ -60,7 +60,7 @@ func stateOf(d *Data) (string, light) {
 }
 
 // verdict returns the state of the run and the outcome of its SLA, with the light of both.
-func verdict(d *Data) (string, light) {
+func verdict(d *data) (string, light) {
 	state, l := stateOf(d)
 	if d.Record.State != journal.Done {
 		return state, l
@@ -74,7 +74,7 @@ func verdict(d *Data) (string, light) {
 	return state, l
 }
 
-func answers(d *Data) []answer {
+func answers(d *data) []answer {
 	list := []answer{finishedAnswer(d), slaAnswer(d), costAnswer(d), predictionAnswer(d), savingAnswer(d)}
 	if p := d.Record.Power; p != nil {
 		list = append(list, answer{Question: "Power limit", Text: powerWords(p), Light: muted})
@@ -88,7 +88,7 @@ func answers(d *Data) []answer {
 	return list
 }
 
-func finishedAnswer(d *Data) answer {
+func finishedAnswer(d *data) answer {
 	r := d.Record
 	a := answer{Question: "Finished"}
 	_, a.Light = stateOf(d)
@@ -195,7 +195,7 @@ func newDetail(words string, e *journal.Exit) string {
 }
 
 // slaAnswer lists the limits grouped by status, the worst status first. The light is that of the worst status.
-func slaAnswer(d *Data) answer {
+func slaAnswer(d *data) answer {
 	a := answer{Question: "SLA"}
 	r := d.Record
 	byStatus := map[sla.Status][]string{}
@@ -253,7 +253,7 @@ func statusWord(r *journal.Record, s sla.Status) string {
 
 func limited(s journal.SLA) bool { return len(s.Agreed()) > 0 }
 
-func costAnswer(d *Data) answer {
+func costAnswer(d *data) answer {
 	r := d.Record
 	a := answer{Question: "Cost", Text: number(r.Outcome.CostUSD, usd)}
 	if !r.Outcome.CostUSD.Known() {
@@ -271,7 +271,7 @@ func costAnswer(d *Data) answer {
 
 // predictionAnswer shows the predicted time and cost. For a finished run it adds how many outcomes lie inside their 90
 // % intervals.
-func predictionAnswer(d *Data) answer {
+func predictionAnswer(d *data) answer {
 	a := answer{Question: "Predicted", Light: muted, Text: "nothing was predicted"}
 	if totalUnknown(d.Record) {
 		a.Text = noTotal
@@ -350,7 +350,7 @@ func realised(r *journal.Record) []realisation {
 	return list
 }
 
-func savingAnswer(d *Data) answer {
+func savingAnswer(d *data) answer {
 	r := d.Record
 	a := answer{Question: "vs. baseline", Light: muted}
 	if s := r.Spot; s != nil && s.SavingPct.Known() && r.State == journal.Done {

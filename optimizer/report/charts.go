@@ -12,10 +12,10 @@ import (
 )
 
 // pictures returns all charts of a run.
-func pictures(d *Data) []page.Picture {
+func pictures(d *data) []page.Picture {
 	marks := moments(d)
 	list := []page.Picture{frontPicture(d)}
-	for _, c := range []func(*Data) *page.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
+	for _, c := range []func(*data) *page.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
 		over := c(d)
 		over.Moments = marks
 		list = append(list, over.Picture())
@@ -30,7 +30,7 @@ func pictures(d *Data) []page.Picture {
 }
 
 // moments returns the restarts, live changes and recommendations.
-func moments(d *Data) []page.Moment {
+func moments(d *data) []page.Moment {
 	var list []page.Moment
 	t := d.allocations
 	for i := range t.rows {
@@ -71,7 +71,7 @@ func limit(name string, n journal.Number) []page.Level {
 }
 
 // bands returns the projections of an objective over time with their 90 % intervals.
-func bands(d *Data, objective string) (line []page.Point, around []page.Band) {
+func bands(d *data, objective string) (line []page.Point, around []page.Band) {
 	t := d.slaMetrics
 	for i := range t.rows {
 		if t.text(i, "objective") != objective {
@@ -97,7 +97,7 @@ func compared(r *journal.Record) bool {
 	return wholeWork(r) && r.Comparison.Basis == journal.BasisThisRun
 }
 
-func moneyChart(d *Data) *page.Chart {
+func moneyChart(d *data) *page.Chart {
 	line, around := bands(d, "cost")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_cost_usd")
@@ -114,7 +114,7 @@ func moneyChart(d *Data) *page.Chart {
 	return c
 }
 
-func finishChart(d *Data) *page.Chart {
+func finishChart(d *data) *page.Chart {
 	line, around := bands(d, "time")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_s")
@@ -132,7 +132,7 @@ func finishChart(d *Data) *page.Chart {
 	return c
 }
 
-func throughputChart(d *Data) *page.Chart {
+func throughputChart(d *data) *page.Chart {
 	c := &page.Chart{ID: "throughput", Title: "Throughput", Y: page.Axis{Name: "samples/s", Zero: true}, Why: "the training log had no rows with a throughput",
 		Series: []page.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
 		Levels: limit("minimum", d.Record.SLA.LimitOf(sla.Throughput))}
@@ -143,7 +143,7 @@ func throughputChart(d *Data) *page.Chart {
 	return c
 }
 
-func utilisationChart(d *Data) *page.Chart {
+func utilisationChart(d *data) *page.Chart {
 	t := d.samples
 	var cpu []page.Point
 	for i := range t.rows {
@@ -163,7 +163,7 @@ func utilisationChart(d *Data) *page.Chart {
 		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.LimitOf(sla.CPUUtil)), limit("SLA minimum, GPU", d.Record.SLA.LimitOf(sla.GPUUtil))...)}
 }
 
-func memoryChart(d *Data) *page.Chart {
+func memoryChart(d *data) *page.Chart {
 	t := d.samples
 	return &page.Chart{ID: "memory", Title: "Memory", Y: page.Axis{Name: "GiB", Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
@@ -175,7 +175,7 @@ func memoryChart(d *Data) *page.Chart {
 }
 
 // allocationChart shows the allocated processors, from the samples or, without samples, from the allocation history.
-func allocationChart(d *Data) *page.Chart {
+func allocationChart(d *data) *page.Chart {
 	t := d.samples
 	if t.len() == 0 {
 		t = &table{columns: d.allocations.columns}
@@ -193,7 +193,7 @@ func allocationChart(d *Data) *page.Chart {
 	return c
 }
 
-func powerChart(d *Data) *page.Chart {
+func powerChart(d *data) *page.Chart {
 	return &page.Chart{ID: "power", Title: "Power of the GPUs", Y: page.Axis{Name: "W", Zero: true},
 		Series: []page.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
 }
@@ -208,7 +208,7 @@ func progressAxis(t *table) (column, name string) {
 	return "time_s", ""
 }
 
-func learningChart(d *Data, id, title, train, test, unit string, zero bool) *page.Chart {
+func learningChart(d *data, id, title, train, test, unit string, zero bool) *page.Chart {
 	x, name := progressAxis(d.performance)
 	return &page.Chart{ID: id, Title: title, X: page.Axis{Name: name}, Y: page.Axis{Name: unit, Zero: zero}, Why: "the training log had no such column",
 		Series: []page.Series{

@@ -16,7 +16,7 @@ import (
 )
 
 // runSection lists the general data of the run: command, end, times, cost, utilization, prices and seed.
-func runSection(d *Data) section {
+func runSection(d *data) section {
 	r := d.Record
 	o := r.Outcome
 	s := section{ID: "run", Title: "Run"}
@@ -209,7 +209,7 @@ func prices(p cost.Rates, on time.Time) string {
 	return text
 }
 
-func baselineSection(d *Data) section {
+func baselineSection(d *data) section {
 	s := section{ID: "baseline", Title: "Baseline configuration"}
 	b := d.Record.Baseline
 	if b == nil {
@@ -225,7 +225,7 @@ func baselineSection(d *Data) section {
 	return s
 }
 
-func probeSection(d *Data) section {
+func probeSection(d *data) section {
 	s := section{ID: "probes", Title: "Probes and measured segments"}
 	r := d.Record
 	if len(r.Probes) > 0 {
@@ -278,7 +278,7 @@ func workWords(r *journal.Record, p journal.Probe) string {
 func unitSeconds(n []journal.Number) string { return duration(stat.Median(knownNumbers(n))) }
 
 // modelSection shows the form and parameters of the performance model, its prior, and the leave-one-out check.
-func modelSection(d *Data) section {
+func modelSection(d *data) section {
 	s := section{ID: "model", Title: "Performance model"}
 	m := d.Record.Model
 	if m == nil {
@@ -324,7 +324,7 @@ func modelSection(d *Data) section {
 
 // trainingSection lists the properties of the script with their evidence, the results of the training, and its log with
 // the first invalid rows. Values reported by the training take precedence over those found in the script.
-func trainingSection(d *Data) section {
+func trainingSection(d *data) section {
 	r := d.Record
 	t, sc := r.Training, r.Script
 	model, dataset := cmp.Or(t.Model, sc.Model), cmp.Or(t.Dataset, sc.Dataset)
@@ -370,7 +370,7 @@ func wholeJob(t journal.Training) string {
 }
 
 // machineSection lists the resources of the machine, what could not be detected, and how the allocation was enforced.
-func machineSection(d *Data) section {
+func machineSection(d *data) section {
 	r := d.Record
 	h := r.Host
 	cpus := noData
@@ -410,7 +410,7 @@ func distinct(list []string) []string {
 	return out
 }
 
-func warningSection(d *Data) section {
+func warningSection(d *data) section {
 	s := section{ID: "warnings", Title: "Warnings"}
 	if len(d.Record.Warnings) > 0 {
 		s.Blocks = append(s.Blocks, block{Notes: distinct(d.Record.Warnings)})

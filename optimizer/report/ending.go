@@ -133,7 +133,7 @@ func stripEscapes(s string) string {
 }
 
 // outputSection shows the end of the output of a failed training.
-func outputSection(d *Data) section {
+func outputSection(d *data) section {
 	s := section{ID: "output", Title: "Last output of the training"}
 	r := d.Record
 	if r.State != journal.Failed || d.Dir == "" {
@@ -157,7 +157,7 @@ func outputSection(d *Data) section {
 }
 
 // lastLine returns the last output line of a training, "" if it printed none.
-func lastLine(d *Data) string {
+func lastLine(d *data) string {
 	if d.Dir == "" {
 		return ""
 	}
@@ -174,7 +174,7 @@ func lastLine(d *Data) string {
 
 // runName returns the command-line name of a run: its id, or its path if it is not in a default state directory, that of the
 // working directory of the training or of one above it.
-func runName(d *Data) string {
+func runName(d *data) string {
 	project, standard := strings.CutSuffix(d.Dir, "/.optimize/runs/"+d.Record.RunID)
 	if filepath.IsAbs(d.Dir) && d.Record.Dir != "" && !(standard && strings.HasPrefix(d.Record.Dir+"/", project+"/")) {
 		return strings.Join(quoted([]string{d.Dir}), "")
@@ -183,7 +183,7 @@ func runName(d *Data) string {
 }
 
 // riskAnswer shows the work at risk, done since the last checkpoint, of a run that has not finished.
-func riskAnswer(d *Data) (answer, bool) {
+func riskAnswer(d *data) (answer, bool) {
 	c, r := d.Record.Checkpoint, d.Record
 	if c == nil || r.State == journal.Done || r.State == journal.Planned {
 		return answer{}, false
@@ -218,7 +218,7 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 }
 
 // resumeAnswer shows how to continue a run that ended early or whose agent is gone.
-func resumeAnswer(d *Data) (answer, bool) {
+func resumeAnswer(d *data) (answer, bool) {
 	r := d.Record
 	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
 		return answer{}, false

@@ -9,7 +9,7 @@ import (
 )
 
 // renderJSON writes one object: the record of run.json and the conclusions of the report.
-func renderJSON(w io.Writer, d *Data) error {
+func renderJSON(w io.Writer, d *data) error {
 	rec, err := d.Record.Encode()
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// Data is the content of a run directory.
-type Data struct {
+// data is the content of a run directory.
+type data struct {
 	Record *journal.Record
 	Dir    string
 	// Agent is the agent currently working on the run; nil if none.
@@ -39,13 +39,13 @@ const (
 )
 
 // Load reads a run directory. Only an unreadable run.json is an error. A missing or damaged table is listed in
-// Data.Missing, and its readable rows are used.
-func Load(dir string) (*Data, error) {
+// data.Missing, and its readable rows are used.
+func Load(dir string) (*data, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return nil, fmt.Errorf("load report: %w", err)
 	}
-	d := &Data{Record: rec, Dir: dir, Agent: journal.HolderOf(dir)}
+	d := &data{Record: rec, Dir: dir, Agent: journal.HolderOf(dir)}
 	for _, t := range []struct {
 		name string
 		to   **table

@@ -12,7 +12,7 @@ import (
 )
 
 // optionsSection shows the choice of each preference with its trade-offs, and all candidates.
-func optionsSection(d *Data) section {
+func optionsSection(d *data) section {
 	s := section{ID: "options", Title: "Alternatives and trade-offs"}
 	r := d.Record
 	if r.Plan == nil {
@@ -78,7 +78,7 @@ func slaCells(s journal.SLA, c plan.Candidate) []string {
 }
 
 // briefOptions shows the choices of other preferences in few columns; it is empty if all preferences agree.
-func briefOptions(d *Data) section {
+func briefOptions(d *data) section {
 	r := d.Record
 	if r.Plan == nil || outOfMemory(r) {
 		return section{}

@@ -32,7 +32,7 @@ func frontPoints(r *journal.Record) []frontPoint {
 
 // frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
 // marked; the size of a point is its resource use.
-func frontPicture(d *Data) page.Picture {
+func frontPicture(d *data) page.Picture {
 	r, list := d.Record, frontPoints(d.Record)
 	slices.SortStableFunc(list, func(a, b frontPoint) int { return cmp.Compare(a.seconds.P50, b.seconds.P50) })
 	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,

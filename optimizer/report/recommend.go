@@ -115,7 +115,7 @@ func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any))
 	}
 }
 
-func recommendationSection(d *Data) section {
+func recommendationSection(d *data) section {
 	s := section{ID: "recommendation", Title: "Recommendations for the next run"}
 	list := recommend(d.Record)
 	if len(list) == 0 {

@@ -21,7 +21,7 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-func load(t testing.TB, name string) *Data {
+func load(t testing.TB, name string) *data {
 	t.Helper()
 	d, err := Load(filepath.Join("testdata", name))
 	if err != nil {
@@ -30,7 +30,7 @@ func load(t testing.TB, name string) *Data {
 	return d
 }
 
-func render(t testing.TB, d *Data, format string) string {
+func render(t testing.TB, d *data, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := d.Render(&b, format); err != nil {
@@ -448,7 +448,7 @@ func TestRunName(t *testing.T) {
 	} {
 		r := journal.NewRecord()
 		r.RunID, r.Dir = "r1", c.work
-		if got := runName(&Data{Record: r, Dir: c.dir}); got != c.want {
+		if got := runName(&data{Record: r, Dir: c.dir}); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

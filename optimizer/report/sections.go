@@ -10,7 +10,7 @@ import (
 )
 
 // slaSection compares each limit with the measured or projected value and shows its verdict.
-func slaSection(d *Data) section {
+func slaSection(d *data) section {
 	s := section{ID: "sla", Title: "SLA"}
 	r := d.Record
 	if len(r.SLA.Verdicts) == 0 {
@@ -49,7 +49,7 @@ func complianceWords(r *journal.Record) string {
 }
 
 // comparisonSection compares time, cost, throughput and compliance of the run with the baseline, for the same work.
-func comparisonSection(d *Data) section {
+func comparisonSection(d *data) section {
 	s := section{ID: "comparison", Title: "Comparison with the baseline"}
 	r := d.Record
 	c := r.Comparison
@@ -89,7 +89,7 @@ func comparisonSection(d *Data) section {
 }
 
 // slaChangeSection compares the SLA results of the baseline configuration and of this run.
-func slaChangeSection(d *Data) section {
+func slaChangeSection(d *data) section {
 	s := section{ID: "sla-change", Title: "SLA: baseline and this run"}
 	r := d.Record
 	if r.Comparison.Basis != journal.BasisThisRun || len(r.SLA.Verdicts) == 0 {
@@ -189,7 +189,7 @@ func timedSegments(r *journal.Record) []journal.Probe {
 }
 
 // predictionSection compares each predicted quantity with its outcome. Only finished runs are scored.
-func predictionSection(d *Data) section {
+func predictionSection(d *data) section {
 	s := section{ID: "prediction", Title: "Predicted and actual"}
 	r := d.Record
 	list := realised(r)
@@ -234,7 +234,7 @@ func predictionSection(d *Data) section {
 	return s
 }
 
-func resourceSection(d *Data) section {
+func resourceSection(d *data) section {
 	s := section{ID: "resources", Title: "Resources over the run"}
 	t := d.allocations
 	if t.len() == 0 {
@@ -259,7 +259,7 @@ func ownOr(v float64) string {
 }
 
 // decisionSection shows the plan, the actions on the allocation and the critic resets.
-func decisionSection(d *Data) section {
+func decisionSection(d *data) section {
 	s := section{ID: "decisions", Title: "Decisions"}
 	r := d.Record
 	if p := r.Plan; p != nil {
@@ -301,7 +301,7 @@ func at(n journal.Number) string {
 
 // wasteSection lists the wasted spend by cause. Causes may overlap and therefore have no total. Idle processors and
 // unused memory of a machine billed as a whole are omitted because releasing them saves nothing.
-func wasteSection(d *Data) section {
+func wasteSection(d *data) section {
 	s := section{ID: "waste", Title: "Wasted spend"}
 	r := d.Record
 	w := r.Waste

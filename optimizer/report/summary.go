@@ -18,7 +18,7 @@ func Summary(w io.Writer, records []*journal.Record) error {
 		if r == nil {
 			continue
 		}
-		d := &Data{Record: r}
+		d := &data{Record: r}
 		state, l := stateOf(d)
 		allocation := noData
 		if r.Plan != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // tiles returns the figures below the answers, each with its limit or interval.
-func tiles(d *Data) []tile {
+func tiles(d *data) []tile {
 	r := d.Record
 	o, c := r.Outcome, r.Comparison
 	list := []tile{

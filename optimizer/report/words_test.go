@@ -190,7 +190,7 @@ func TestAlternativesAfterOOM(t *testing.T) {
 		Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
 	for reason, want := range map[string]int{"deadline": 1, "oom": 0} {
 		r.Exit = &journal.Exit{Reason: reason}
-		brief, full := len(briefOptions(&Data{Record: r}).Blocks), len(optionsSection(&Data{Record: r}).Blocks)
+		brief, full := len(briefOptions(&data{Record: r}).Blocks), len(optionsSection(&data{Record: r}).Blocks)
 		if brief != want || full != 2*want {
 			t.Errorf("%s: %d and %d tables, want %d and %d", reason, brief, full, want, 2*want)
 		}
@@ -203,7 +203,7 @@ func TestAgainNote(t *testing.T) {
 		here, other := plan.Candidate{Allocation: resources.Allocation{CPUs: 2}}, plan.Candidate{Allocation: resources.Allocation{CPUs: 1}, Again: again}
 		r := &journal.Record{Plan: &journal.Plan{Plan: plan.Plan{Allocation: here.Allocation, Candidates: []plan.Candidate{here, other},
 			Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
-		for name, s := range map[string]section{"brief": briefOptions(&Data{Record: r}), "full": optionsSection(&Data{Record: r})} {
+		for name, s := range map[string]section{"brief": briefOptions(&data{Record: r}), "full": optionsSection(&data{Record: r})} {
 			marked := 0
 			for _, b := range s.Blocks {
 				for _, row := range b.Table.Rows {
@@ -221,7 +221,7 @@ func TestAgainNote(t *testing.T) {
 
 func TestStepTime(t *testing.T) {
 	text := func(s *journal.StepShares) string {
-		return plainBlanks(fmt.Sprint(trainingSection(&Data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields))
+		return plainBlanks(fmt.Sprint(trainingSection(&data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields))
 	}
 	if got := text(nil); strings.Contains(got, "step time") {
 		t.Errorf("without an observer: %s", got)
