@@ -35,9 +35,9 @@ func moments(d *data) []page.Moment {
 	t := d.allocations
 	for i := range t.rows {
 		if at := t.number(i, "time_s"); at > 0 && (i > 0 || t.text(i, "applied") != "launch") { // the first launch changes nothing
-			what := fmt.Sprintf("%s: %s to %s CPU", duration(at), t.text(i, "applied"), count(t.number(i, "cpus")))
+			what := fmt.Sprintf("%s: %s to %s CPU", page.Duration(at), t.text(i, "applied"), page.Count(t.number(i, "cpus")))
 			if g := t.number(i, "gpus"); g > 0 {
-				what += ", " + count(g) + " GPU"
+				what += ", " + page.Count(g) + " GPU"
 			}
 			list = append(list, page.Moment{X: at, Class: momentClass(t.text(i, "applied")), Title: join(what, t.text(i, "reason"))})
 		}
@@ -47,7 +47,7 @@ func moments(d *data) []page.Moment {
 	}
 	for _, a := range d.Record.Actions {
 		if a.AtS.Known() {
-			list = append(list, page.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
+			list = append(list, page.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, page.Duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
 		}
 	}
 	return list
@@ -78,11 +78,11 @@ func bands(d *data, objective string) (line []page.Point, around []page.Band) {
 			continue
 		}
 		x, p := t.number(i, "time_s"), t.number(i, "projected_p50")
-		if !known(x) || !known(p) {
+		if !page.Known(x) || !page.Known(p) {
 			continue
 		}
 		line = append(line, page.Point{X: x, Y: p})
-		if lo, hi := t.number(i, "projected_p5"), t.number(i, "projected_p95"); known(lo) && known(hi) {
+		if lo, hi := t.number(i, "projected_p5"), t.number(i, "projected_p95"); page.Known(lo) && page.Known(hi) {
 			around = append(around, page.Band{X: x, Lo: lo, Hi: hi})
 		}
 	}
@@ -104,8 +104,8 @@ func moneyChart(d *data) *page.Chart {
 	}
 	c := &page.Chart{ID: "money", Title: "Cost: spent and projected", Y: page.Axis{Name: "USD", Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: page.Last},
-			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
+			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: page.USD, Area: true, Keep: page.Last},
+			{Name: "predicted at the end", Class: "s2", Points: line, One: page.USD, Dashed: true, Band: around},
 		},
 		Levels: limit("budget", d.Record.SLA.LimitOf(sla.Cost))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.CostUSD) {
@@ -122,8 +122,8 @@ func finishChart(d *data) *page.Chart {
 	elapsed := d.samples.series("time_s", "time_s")
 	c := &page.Chart{ID: "finish", Title: "Elapsed time and projected finish", Y: page.Axis{Time: true, Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: page.Last},
-			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
+			{Name: "passed", Class: "s1", Points: elapsed, One: page.Duration, Area: true, Keep: page.Last},
+			{Name: "predicted finish", Class: "s2", Points: line, One: page.Duration, Dashed: true, Band: around},
 		},
 		Levels: limit("deadline", d.Record.SLA.LimitOf(sla.Time))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.Seconds) {
@@ -147,7 +147,7 @@ func utilisationChart(d *data) *page.Chart {
 	t := d.samples
 	var cpu []page.Point
 	for i := range t.rows {
-		if at := t.number(i, "time_s"); known(at) {
+		if at := t.number(i, "time_s"); page.Known(at) {
 			v := t.number(i, "tree_cpu_percent") / t.number(i, "cpus")
 			if math.IsInf(v, 0) {
 				v = math.NaN()
@@ -157,8 +157,8 @@ func utilisationChart(d *data) *page.Chart {
 	}
 	return &page.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Y: page.Axis{Name: "%", Zero: true, Top: 100}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
-			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
+			{Name: "CPU", Class: "s1", Points: cpu, One: page.Percent, Dense: true},
+			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: page.Percent, Dense: true},
 		},
 		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.LimitOf(sla.CPUUtil)), limit("SLA minimum, GPU", d.Record.SLA.LimitOf(sla.GPUUtil))...)}
 }
@@ -167,9 +167,9 @@ func memoryChart(d *data) *page.Chart {
 	t := d.samples
 	return &page.Chart{ID: "memory", Title: "Memory", Y: page.Axis{Name: "GiB", Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: page.Largest},
-			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: page.Largest},
-			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
+			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: page.GiB, Area: true, Keep: page.Largest},
+			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: page.GiB, Dense: true, Keep: page.Largest},
+			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: page.GiB, Step: true},
 		},
 		Levels: limit("SLA maximum", d.Record.SLA.LimitOf(sla.Memory))}
 }
@@ -186,22 +186,22 @@ func allocationChart(d *data) *page.Chart {
 		}
 	}
 	c := &page.Chart{ID: "allocation", Title: "Allocated processors", Y: page.Axis{Name: "number", Zero: true, Whole: true}, Why: "no samples and no allocation history",
-		Series: []page.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
+		Series: []page.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: page.Count, Step: true}}}
 	if gpus := t.series("time_s", "gpus"); slices.ContainsFunc(gpus, func(p page.Point) bool { return p.Y > 0 }) {
-		c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
+		c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: page.Count, Step: true})
 	}
 	return c
 }
 
 func powerChart(d *data) *page.Chart {
 	return &page.Chart{ID: "power", Title: "Power of the GPUs", Y: page.Axis{Name: "W", Zero: true},
-		Series: []page.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
+		Series: []page.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return page.WithUnit(v, "W") }, Area: true}}}
 }
 
 // progressAxis returns the column that measures progress: epochs if present, otherwise steps, otherwise time.
 func progressAxis(t *table) (column, name string) {
 	for _, c := range []string{"epoch", "step"} {
-		if slices.ContainsFunc(t.series(c, c), func(p page.Point) bool { return known(p.Y) }) {
+		if slices.ContainsFunc(t.series(c, c), func(p page.Point) bool { return page.Known(p.Y) }) {
 			return c, c
 		}
 	}
@@ -212,7 +212,7 @@ func learningChart(d *data, id, title, train, test, unit string, zero bool) *pag
 	x, name := progressAxis(d.performance)
 	return &page.Chart{ID: id, Title: title, X: page.Axis{Name: name}, Y: page.Axis{Name: unit, Zero: zero}, Why: "the training log had no such column",
 		Series: []page.Series{
-			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: significant},
-			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: significant},
+			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: page.Significant},
+			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: page.Significant},
 		}}
 }

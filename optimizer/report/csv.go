@@ -36,7 +36,9 @@ type ledger struct {
 	list    []fact
 }
 
-func (l *ledger) text(name, value string) { l.add(name, plainBlanks(clean(value)), "", "given") }
+func (l *ledger) text(name, value string) {
+	l.add(name, page.PlainBlanks(page.Clean(value)), "", "given")
+}
 func (l *ledger) number(name string, n journal.Number, unit, kind string) {
 	l.add(name, plain(float64(n)), unit, kind)
 }
@@ -187,7 +189,7 @@ func detailFacts(l *ledger, d *data) {
 	r := d.Record
 	l.section = "actions"
 	for _, a := range r.Actions {
-		l.add(fmt.Sprintf("at %s s", plain(float64(a.AtS))), clean(a.Applied+": "+a.Description+" ("+a.Reason+")"), "", "given")
+		l.add(fmt.Sprintf("at %s s", plain(float64(a.AtS))), page.Clean(a.Applied+": "+a.Description+" ("+a.Reason+")"), "", "given")
 	}
 	l.section = "probes"
 	for i, p := range r.Probes {

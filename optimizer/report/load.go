@@ -105,7 +105,7 @@ func readTable(r io.Reader) (*table, string) {
 	case t.columns == nil:
 		return t, "empty"
 	case bad > 0:
-		return t, fmt.Sprintf("%s left out (%v)", plural(bad, "damaged row"), firstBad)
+		return t, fmt.Sprintf("%s left out (%v)", page.Plural(bad, "damaged row"), firstBad)
 	case len(t.rows) == 0:
 		return t, noRows
 	}

@@ -19,6 +19,7 @@ import (
 
 	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 )
 
 func load(t testing.TB, name string) *data {
@@ -144,7 +145,7 @@ func TestNoNumberWithoutAMeasurement(t *testing.T) {
 		}
 	}
 	for _, tile := range tiles(d) {
-		if tile.Value != noData && tile.Value != "not measured" || tile.Note != "" {
+		if tile.Value != page.NoData && tile.Value != "not measured" || tile.Note != "" {
 			t.Errorf("tile %s shows %q, %q", tile.Label, tile.Value, tile.Note)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func (d *data) Brief(w io.Writer, width int) error {
 	doc := build(d)
 	doc.Sections = nil
-	for _, s := range []section{outputSection(d), briefOptions(d)} {
+	for _, s := range []page.Section{outputSection(d), briefOptions(d)} {
 		if len(s.Blocks) > 0 {
 			doc.Sections = append(doc.Sections, s)
 		}
