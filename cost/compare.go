@@ -14,8 +14,8 @@ const (
 	excellent    Quality = "excellent"    // cheaper and faster, or one of them without loss in the other
 	good         Quality = "good"         // a gain in one that is worth the loss in the other
 	questionable Quality = "questionable" // a gain in one with too great a loss in the other
-	Bad          Quality = "bad"          // more expensive and slower, or one of them without any gain
-	Unchanged    Quality = "unchanged"    // neither changes by more than 1 %
+	bad          Quality = "bad"          // more expensive and slower, or one of them without any gain
+	unchanged    Quality = "unchanged"    // neither changes by more than 1 %
 	Undecided    Quality = "undecided"    // a time or a price is unknown
 )
 
@@ -55,13 +55,13 @@ func Judge(cost, time float64) Quality {
 	case cheaper && !slower, faster && !dearer:
 		return excellent
 	case !cheaper && !faster && (dearer || slower):
-		return Bad
+		return bad
 	case cheaper && math.Log(time) <= -patience*math.Log(cost), faster && cost*time <= 1:
 		return good
 	case cheaper, faster:
 		return questionable
 	}
-	return Unchanged
+	return unchanged
 }
 
 // batchProblem is one problem of a simultaneous change of GPUs and batch size.

@@ -19,16 +19,16 @@ func TestJudge(t *testing.T) {
 	}{
 		"half the GPUs, 60 % slower: cheaper":       {0.80, 1.6, good},
 		"half the GPUs, no slower":                  {0.50, 1, excellent},
-		"half the GPUs, twice the time: no gain":    {1, 2, Bad},
-		"half the GPUs, 2.5 times the time: dearer": {1.25, 2.5, Bad},
+		"half the GPUs, twice the time: no gain":    {1, 2, bad},
+		"half the GPUs, 2.5 times the time: dearer": {1.25, 2.5, bad},
 		"half the GPUs, 90 % slower for 5 %":        {0.95, 1.9, questionable},
 		"twice the GPUs, linear: faster at no cost": {1, 0.5, excellent},
 		"twice the GPUs, 40 % less time for 20 %":   {1.2, 0.6, good},
 		"twice the GPUs, 10 % less time for 80 %":   {1.8, 0.9, questionable},
-		"twice the GPUs, no faster":                 {2, 1, Bad},
-		"twice the GPUs, slower":                    {2.2, 1.1, Bad},
+		"twice the GPUs, no faster":                 {2, 1, bad},
+		"twice the GPUs, slower":                    {2.2, 1.1, bad},
 		"faster than linear: cheaper and faster":    {0.9, 0.45, excellent},
-		"the same":                                  {1.005, 1.005, Unchanged},
+		"the same":                                  {1.005, 1.005, unchanged},
 		"time unknown":                              {0.5, math.NaN(), Undecided},
 		"free before":                               {math.Inf(1), 1, Undecided},
 	} {
@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 // Less time at the same cost, or lower cost in the same time, never lowers the rating, and the ratings of a change
 // and of its reverse are never both favourable.
 func TestQualityIsConsistent(t *testing.T) {
-	rank := map[Quality]int{excellent: 0, good: 1, questionable: 2, Unchanged: 2, Bad: 3}
+	rank := map[Quality]int{excellent: 0, good: 1, questionable: 2, unchanged: 2, bad: 3}
 	factor := rapid.Float64Range(0.05, 20)
 	rapid.Check(t, func(t *rapid.T) {
 		c, s, less := factor.Draw(t, "cost"), factor.Draw(t, "time"), rapid.Float64Range(0.05, 1).Draw(t, "less")
@@ -49,7 +49,7 @@ func TestQualityIsConsistent(t *testing.T) {
 		if a, b := Judge(c*less, s), Judge(c, s*less); rank[a] > rank[q] || rank[b] > rank[q] {
 			t.Errorf("%g %g is %s; ×%g money %s, ×%g time %s", c, s, q, less, a, less, b)
 		}
-		if back := Judge(1/c, 1/s); q == excellent && back != Bad {
+		if back := Judge(1/c, 1/s); q == excellent && back != bad {
 			t.Errorf("%g %g is excellent and the way back %s", c, s, back)
 		}
 	})

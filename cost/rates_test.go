@@ -46,7 +46,7 @@ func TestHourlyAndSplit(t *testing.T) {
 	}
 }
 
-// Bad prices are rejected: 0, negative, missing, placeholder, stale.
+// bad prices are rejected: 0, negative, missing, placeholder, stale.
 // TestUnknownPrices: an unknown price makes only those amounts unknown that need it.
 func TestUnknownPrices(t *testing.T) {
 	r := Rates{GPUHour: USD(math.NaN()), CPUHour: 0.5, GiBHour: 0.25}

@@ -95,30 +95,6 @@ func (a *conditioned) Policy(o Observation, w []float32) []float32 {
 	return a.logits
 }
 
-// Q returns the critics' vector value of each action in the networks' scale: mean and standard deviation over the
-// ensemble, each actions × objectives.
-func (a *conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
-	a.in = resize(a.in, a.shape.State+len(w))
-	a.join(a.in, o.State, w, 1)
-	n := a.shape.Actions * len(a.shape.Objectives)
-	mean, sd = make([]float32, n), make([]float32, n)
-	for _, c := range a.critics {
-		c.out = c.online.Forward(c.out, a.in, 1)
-		for i, v := range c.out {
-			mean[i] += v / float32(len(a.critics))
-		}
-	}
-	for _, c := range a.critics {
-		for i, v := range c.out {
-			sd[i] += (v - mean[i]) * (v - mean[i]) / float32(max(1, len(a.critics)-1))
-		}
-	}
-	for i, v := range sd {
-		sd[i] = float32(math.Sqrt(float64(v)))
-	}
-	return mean, sd
-}
-
 // Observe stores a transition and trains when due.
 func (a *conditioned) Observe(t transition, w []float32) {
 	for range a.store(t) {

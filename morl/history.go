@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Memory is an environment whose states hold several observations.
-type Memory struct {
+// memory is an environment whose states hold several observations.
+type memory struct {
 	env   Environment
 	shape Shape
 	width int
@@ -14,36 +14,36 @@ type Memory struct {
 }
 
 var (
-	_ Environment = (*Memory)(nil)
-	_ Evaluator   = (*Memory)(nil)
+	_ Environment = (*memory)(nil)
+	_ Evaluator   = (*memory)(nil)
 )
 
 // Remember returns an environment whose state is the last n observations of env, oldest first; those before the first
 // of an episode are zeros. Agents can thus act on what an observation alone does not show.
-func Remember(env Environment, n int) *Memory {
+func Remember(env Environment, n int) *memory {
 	s := env.Shape()
-	m := &Memory{env: env, shape: s, width: s.State, state: make([]float32, n*s.State)}
+	m := &memory{env: env, shape: s, width: s.State, state: make([]float32, n*s.State)}
 	m.shape.State = len(m.state)
 	return m
 }
 
 // Shape returns the dimensions.
-func (m *Memory) Shape() Shape { return m.shape }
+func (m *memory) Shape() Shape { return m.shape }
 
 // Reset starts an episode.
-func (m *Memory) Reset(rng *rand.Rand) Observation {
+func (m *memory) Reset(rng *rand.Rand) Observation {
 	clear(m.state)
 	return m.observe(m.env.Reset(rng))
 }
 
 // Step executes an action.
-func (m *Memory) Step(action int) Outcome {
+func (m *memory) Step(action int) Outcome {
 	out := m.env.Step(action)
 	out.Observation = m.observe(out.Observation)
 	return out
 }
 
-func (m *Memory) observe(o Observation) Observation {
+func (m *memory) observe(o Observation) Observation {
 	copy(m.state, m.state[m.width:])
 	copy(m.state[len(m.state)-m.width:], o.State)
 	o.State = m.state
@@ -51,7 +51,7 @@ func (m *Memory) observe(o Observation) Observation {
 }
 
 // Err returns the failure of the environment, if it can fail.
-func (m *Memory) Err() error {
+func (m *memory) Err() error {
 	if f, ok := m.env.(failing); ok {
 		return f.Err()
 	}
@@ -59,7 +59,7 @@ func (m *Memory) Err() error {
 }
 
 // Return implements Evaluator by simulation. It ends the current episode; it is NaN after a failure.
-func (m *Memory) Return(policy func(state []float32, mask []bool) int, gamma float64) []float64 {
+func (m *memory) Return(policy func(state []float32, mask []bool) int, gamma float64) []float64 {
 	return simulated(m, policy, gamma)
 }
 

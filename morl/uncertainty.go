@@ -35,10 +35,10 @@ func (a *multiPolicy) ask(o Observation, w []float32) ([]*critic, []float32, int
 	return p.critics, p.inputs(o), a.shape.Actions, p.scale
 }
 
-// Dropout is an agent whose values are those of several passes through its critics with active dropout, so that their
-// spread measures the uncertainty (Gal, Ghahramani, Dropout as a Bayesian approximation, ICML 2016). It requires networks
+// dropout is an agent whose values are those of several passes through its critics with active dropout, so that their
+// spread measures the uncertainty (Gal, Ghahramani, dropout as a Bayesian approximation, ICML 2016). It requires networks
 // trained with dropout. Cost: passes × parameters.
-type Dropout struct {
+type dropout struct {
 	valued
 	passes int
 	seed   uint64
@@ -46,12 +46,12 @@ type Dropout struct {
 	nets   map[*network.Network]*network.Trainer
 }
 
-var _ Valuer = (*Dropout)(nil)
+var _ Valuer = (*dropout)(nil)
 
-// NewDropout returns a Dropout with the given number of passes (at least 2), distributed over the critics in turn.
+// NewDropout returns a dropout with the given number of passes (at least 2), distributed over the critics in turn.
 // The agent must have critics and non-zero Config.Dropout. With 0 passes its values are those of a single pass without
 // dropout, as in SLA-MORL's code, where dropout is always inactive; any agent with critics will do.
-func NewDropout(a Agent, passes int, seed uint64) (*Dropout, error) {
+func NewDropout(a Agent, passes int, seed uint64) (*dropout, error) {
 	v, ok := a.(valued)
 	if !ok {
 		return nil, fmt.Errorf("dropout in agent %s: it has no critics", a.Name())
@@ -63,11 +63,11 @@ func NewDropout(a Agent, passes int, seed uint64) (*Dropout, error) {
 	if passes < 0 || passes == 1 {
 		return nil, fmt.Errorf("dropout in agent %s: %d passes, want at least 2", a.Name(), passes)
 	}
-	return &Dropout{valued: v, passes: passes, seed: seed, nets: map[*network.Network]*network.Trainer{}}, nil
+	return &dropout{valued: v, passes: passes, seed: seed, nets: map[*network.Network]*network.Trainer{}}, nil
 }
 
 // Values returns the values of each pass; the dropout masks are the same in every call.
-func (e *Dropout) Values(o Observation, w []float32) [][]float32 {
+func (e *dropout) Values(o Observation, w []float32) [][]float32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	critics, x, rows, scale := e.ask(o, w)

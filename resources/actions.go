@@ -47,19 +47,6 @@ func (s ActionSpace) Change(i int) change {
 	return change{GPU: i/9 - 1, CPU: i%9/3 - 1, Memory: i%3 - 1}
 }
 
-// Index returns the action with step c; ok is false if c is not a step of this space.
-func (s ActionSpace) Index(c change) (i int, ok bool) {
-	for _, d := range []int{c.GPU, c.CPU, c.Memory} {
-		if d < -1 || d > 1 {
-			return 0, false
-		}
-	}
-	if s.WithMemory {
-		return (c.GPU+1)*9 + (c.CPU+1)*3 + c.Memory + 1, true
-	}
-	return (c.GPU+1)*3 + c.CPU + 1, c.Memory == 0
-}
-
 // Describe returns a phrase for the user, such as "1 GPU more, 4 CPUs fewer".
 func (s ActionSpace) Describe(i int) string {
 	c := s.Change(i)

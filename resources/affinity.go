@@ -14,7 +14,7 @@ import (
 )
 
 // choose selects n CPUs for the job by leastLoaded; if there is a choice, no other job chooses them until release.
-func (e *Enforcer) choose(n int) (ids []int, release func()) {
+func (e *enforcer) choose(n int) (ids []int, release func()) {
 	if n >= len(e.s.Allowed) { // no need to read every process
 		return leastLoaded(e.s.Allowed, e.s.CPUIDs, nil, n), func() {}
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // newRealEnforcer enforces on this machine and checks at the end that nothing remains.
-func newRealEnforcer(t *testing.T, a Allocation, l Limits) *Enforcer {
+func newRealEnforcer(t *testing.T, a Allocation, l Limits) *enforcer {
 	t.Helper()
 	return newRealEnforcerOn(t, osTree{}, a, l)
 }
 
 // newRealEnforcerOn is newRealEnforcer with restricted access to the cgroups.
-func newRealEnforcerOn(t *testing.T, tree cgroupTree, a Allocation, l Limits) *Enforcer {
+func newRealEnforcerOn(t *testing.T, tree cgroupTree, a Allocation, l Limits) *enforcer {
 	t.Helper()
 	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid()), Allocation: a, Limits: l, tree: tree})
 	if err != nil {

@@ -26,10 +26,10 @@ type EnforceOptions struct {
 	tree cgroupTree // nil means that of the kernel
 }
 
-// Enforcer holds one job to its allocation by the means of this machine: cgroup v2 or v1 controllers where they are
+// enforcer holds one job to its allocation by the means of this machine: cgroup v2 or v1 controllers where they are
 // writable, CPU affinity always, resource limits otherwise. It is safe for concurrent use. The zero value is not
 // usable; see NewEnforcer.
-type Enforcer struct {
+type enforcer struct {
 	mu      sync.Mutex
 	s       enforcerState
 	tree    cgroupTree
@@ -81,11 +81,11 @@ type enabling struct {
 // NewEnforcer creates the job's cgroups where permitted, sets their limits, and chooses the job's CPUs. Missing
 // permissions are not an error: a control that is unavailable is omitted and reported by Statement. An error means
 // that the request is invalid; no cgroup remains in that case. Other jobs do not choose the same CPUs until Release.
-func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
+func NewEnforcer(o EnforceOptions) (*enforcer, error) {
 	if err := enforceable(o.Allocation, o.Limits); err != nil {
 		return nil, fmt.Errorf("enforce %v for run %q: %w", o.Allocation, o.RunID, err)
 	}
-	e := &Enforcer{tree: o.tree, s: enforcerState{
+	e := &enforcer{tree: o.tree, s: enforcerState{
 		Schema: enforcerSchema, RunID: o.RunID, Roots: o.Roots,
 		Allocation: o.Allocation, Limits: o.Limits,
 	}}
@@ -103,7 +103,7 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 }
 
 // Release lets other jobs choose by the processes alone: the job's first process has its CPUs, or the job does not start.
-func (e *Enforcer) Release() {
+func (e *enforcer) Release() {
 	if e.release != nil {
 		e.release()
 	}
@@ -111,7 +111,7 @@ func (e *Enforcer) Release() {
 
 // candidateCPUs returns the host's CPUs that this process may use. A described host is another machine and is
 // ignored.
-func (e *Enforcer) candidateCPUs(h Host) []int {
+func (e *enforcer) candidateCPUs(h Host) []int {
 	mine, err := e.s.Roots.allowedCPUs()
 	if err != nil {
 		e.s.Notes = append(e.s.Notes, fmt.Sprintf("affinity: %v", err))
@@ -147,13 +147,13 @@ func enforceable(a Allocation, l Limits) error {
 
 // OpenEnforcer takes over the enforcement by another process from its State. If the cgroups no longer exist, the
 // methods report ok=false and Remove has no effect.
-func OpenEnforcer(state []byte) (*Enforcer, error) {
+func OpenEnforcer(state []byte) (*enforcer, error) {
 	return openEnforcer(state, osTree{})
 }
 
 // openEnforcer is OpenEnforcer on a given cgroup tree. It rejects directories that this package would not create.
-func openEnforcer(state []byte, t cgroupTree) (*Enforcer, error) {
-	e := &Enforcer{tree: t}
+func openEnforcer(state []byte, t cgroupTree) (*enforcer, error) {
+	e := &enforcer{tree: t}
 	if err := json.Unmarshal(state, &e.s); err != nil {
 		return nil, fmt.Errorf("read the enforcement state: %w", err)
 	}
@@ -169,7 +169,7 @@ func openEnforcer(state []byte, t cgroupTree) (*Enforcer, error) {
 }
 
 // State returns the input of OpenEnforcer as JSON. It changes with Update and with a new peak of Memory.
-func (e *Enforcer) State() []byte {
+func (e *enforcer) State() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b, err := json.Marshal(e.s)
@@ -180,7 +180,7 @@ func (e *Enforcer) State() []byte {
 }
 
 // Recipe returns the recipe for the job's first process; see Recipe.Apply.
-func (e *Enforcer) Recipe() Recipe {
+func (e *enforcer) Recipe() Recipe {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Recipe{CPUIDs: slices.Clone(e.s.CPUIDs), Rlimits: slices.Clone(e.s.Rlimits)}
@@ -192,7 +192,7 @@ func (e *Enforcer) Recipe() Recipe {
 
 // PIDs returns the processes of the job from its cgroups, in ascending order; ok is false without a cgroup. It reads
 // all hierarchies, because one of them may have rejected a process.
-func (e *Enforcer) PIDs() (pids []int, ok bool) {
+func (e *enforcer) PIDs() (pids []int, ok bool) {
 	e.mu.Lock()
 	dirs := slices.Clone(e.s.Made)
 	e.mu.Unlock()
@@ -209,7 +209,7 @@ func (e *Enforcer) PIDs() (pids []int, ok bool) {
 // Memory returns the current anonymous and shared memory of the job's cgroup and the maximum over all calls; neither
 // includes page cache. Call it at the sampling interval, because a peak between two calls is not observed. ok is
 // false without a memory cgroup and before it contains any memory; peak is NaN until the first success.
-func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
+func (e *enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	peak = GiB(math.NaN())
@@ -224,7 +224,7 @@ func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
 }
 
 // memoryUse returns the anonymous and shared memory of the cgroup in bytes.
-func (e *Enforcer) memoryUse() (uint64, bool) {
+func (e *enforcer) memoryUse() (uint64, bool) {
 	m := e.s.Memory
 	if !m.available() {
 		return 0, false
@@ -245,7 +245,7 @@ func (e *Enforcer) memoryUse() (uint64, bool) {
 // KernelPeak returns the kernel's high-water mark of the memory cgroup. It covers every moment but includes page
 // cache, so for a job that reads much data it approaches the limit. ok is false without a memory cgroup and on
 // kernels without the mark (v2 before Linux 5.19).
-func (e *Enforcer) KernelPeak() (withCache GiB, ok bool) {
+func (e *enforcer) KernelPeak() (withCache GiB, ok bool) {
 	e.mu.Lock()
 	m := e.s.Memory
 	e.mu.Unlock()
@@ -262,7 +262,7 @@ func (e *Enforcer) KernelPeak() (withCache GiB, ok bool) {
 
 // OOMKills returns the number of processes that the kernel has killed for the cgroup's memory limit since the cgroup
 // was created; ok is false without a memory cgroup.
-func (e *Enforcer) OOMKills() (n uint64, ok bool) {
+func (e *enforcer) OOMKills() (n uint64, ok bool) {
 	e.mu.Lock()
 	m := e.s.Memory
 	e.mu.Unlock()
@@ -282,7 +282,7 @@ func (e *Enforcer) OOMKills() (n uint64, ok bool) {
 
 // CPUSeconds returns the CPU time of all processes of the job's cgroup, ended ones included; ok is false without CPU
 // accounting.
-func (e *Enforcer) CPUSeconds() (seconds float64, ok bool) {
+func (e *enforcer) CPUSeconds() (seconds float64, ok bool) {
 	e.mu.Lock()
 	a := e.s.Account
 	e.mu.Unlock()
@@ -304,7 +304,7 @@ func (e *Enforcer) CPUSeconds() (seconds float64, ok bool) {
 // Kill kills every process of the job's cgroup: by cgroup.kill where the kernel supports it (v2, Linux 5.14),
 // otherwise by SIGKILL to each until none remains. ok is false without a cgroup, or if a process still exists after
 // one second (unkillable in the kernel); PIDs returns the remaining ones.
-func (e *Enforcer) Kill() (ok bool) {
+func (e *enforcer) Kill() (ok bool) {
 	e.mu.Lock()
 	group := e.s.Group
 	e.mu.Unlock()
@@ -331,7 +331,7 @@ func (e *Enforcer) Kill() (ok bool) {
 
 // Remove removes the job's cgroups and disables the controllers enabled for them. The job must have ended: a cgroup
 // that still has a process after one second is kept, and the error contains the pids. A second call has no effect.
-func (e *Enforcer) Remove() error {
+func (e *enforcer) Remove() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
@@ -367,7 +367,7 @@ func (e *Enforcer) Remove() error {
 
 // othersUnder reports whether dir contains the cgroup of another run, which would silently lose its limits with the
 // controllers.
-func (e *Enforcer) othersUnder(dir string) bool {
+func (e *enforcer) othersUnder(dir string) bool {
 	subs, err := e.tree.subdirs(dir)
 	return err != nil || slices.ContainsFunc(subs, func(s string) bool { return strings.HasPrefix(filepath.Base(s), groupPrefix) })
 }

@@ -195,14 +195,14 @@ func (k *kernelModel) write(path, value string) error {
 }
 
 // modelEnforcer returns an enforcer on a recorded machine with the kernel model.
-func modelEnforcer(t *testing.T, name string, a Allocation, l Limits) (*Enforcer, *kernelModel) {
+func modelEnforcer(t *testing.T, name string, a Allocation, l Limits) (*enforcer, *kernelModel) {
 	t.Helper()
 	r := machine(t, name)
 	k := &kernelModel{root: r.Cgroup}
 	return enforceOn(t, r, k, a, l), k
 }
 
-func enforceOn(t *testing.T, r Roots, k *kernelModel, a Allocation, l Limits) *Enforcer {
+func enforceOn(t *testing.T, r Roots, k *kernelModel, a Allocation, l Limits) *enforcer {
 	t.Helper()
 	e, err := NewEnforcer(EnforceOptions{RunID: "r1", Allocation: a, Limits: l, Roots: r, tree: k})
 	if err != nil {

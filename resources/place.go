@@ -23,11 +23,11 @@ const quotaNotNeeded = "the CPU set bounds the CPU time"
 const launchedWithAll = "the job was launched with all CPUs"
 
 // needsQuota reports whether only a quota bounds the job's CPU time, once the CPU set is known.
-func (e *Enforcer) needsQuota() bool { return !e.s.Cpuset.available() && !e.wholeMachine() }
+func (e *enforcer) needsQuota() bool { return !e.s.Cpuset.available() && !e.wholeMachine() }
 
 // addQuota sets a quota on a job that had all CPUs and gets fewer, where cgroup v2 offers one. If that fails, affinity alone
 // holds, as after a launch.
-func (e *Enforcer) addQuota(cpus int) {
+func (e *enforcer) addQuota(cpus int) {
 	if e.s.Offer == "" {
 		return
 	}
@@ -49,7 +49,7 @@ func (e *Enforcer) addQuota(cpus int) {
 }
 
 // wholeMachine reports whether the job gets all CPUs that this process may use.
-func (e *Enforcer) wholeMachine() bool {
+func (e *enforcer) wholeMachine() bool {
 	return len(e.s.Allowed) > 0 && e.s.Allocation.CPUs >= len(e.s.Allowed)
 }
 
@@ -73,7 +73,7 @@ func groupName(runID string) string {
 }
 
 // place creates the job's cgroups and sets their limits; unavailable controls keep the reason in Why.
-func (e *Enforcer) place() {
+func (e *enforcer) place() {
 	defer exclusive(nameOn("cgroups", e.s.Roots.Cgroup))() // with Remove
 	hs, err := hierarchies(e.s.Roots, e.tree)
 	if err != nil {
@@ -106,14 +106,14 @@ func (e *Enforcer) place() {
 }
 
 // markUnavailable marks all controls as unavailable for the given reason.
-func (e *Enforcer) markUnavailable(why string) {
+func (e *enforcer) markUnavailable(why string) {
 	p := cgroupControl{Why: why}
 	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = p, p, p, p, p
 }
 
 // makeGroup creates the run's directory under parent. An existing empty one of an earlier launch of the run is
 // recreated, so that its counters start at zero.
-func (e *Enforcer) makeGroup(parent string) (string, error) {
+func (e *enforcer) makeGroup(parent string) (string, error) {
 	base := filepath.Join(parent, groupName(e.s.RunID))
 	dir := base
 	for i := 2; ; i++ {
@@ -133,7 +133,7 @@ func (e *Enforcer) makeGroup(parent string) (string, error) {
 
 // placeV1 creates the group in one v1 hierarchy if the hierarchy has a required controller, and configures its
 // controllers. A hierarchy with the controller cpu is not required for its accounting.
-func (e *Enforcer) placeV1(h hierarchy) {
+func (e *enforcer) placeV1(h hierarchy) {
 	if h.has("cpu") && !e.needsQuota() {
 		e.s.Quota.Why = launchedWithAll // of use if it loses some later
 	}
@@ -184,7 +184,7 @@ func (e *Enforcer) placeV1(h hierarchy) {
 }
 
 // startCpusetV1 sets the memory nodes and CPUs of a new v1 cpuset, which is created empty.
-func (e *Enforcer) startCpusetV1(h hierarchy, p cgroupControl) error {
+func (e *enforcer) startCpusetV1(h hierarchy, p cgroupControl) error {
 	mems, err := e.tree.read(filepath.Join(h.own, "cpuset.effective_mems"))
 	if err != nil || mems == "" {
 		if mems, err = e.tree.read(filepath.Join(h.own, "cpuset.mems")); err != nil {
@@ -203,7 +203,7 @@ var v2Wanted = []string{"cpuset", "memory", "cpu"}
 // placeV2 creates the group in the v2 hierarchy, under the nearest cgroup that can delegate cpuset or cpu, and memory,
 // or one of them. This is the own cgroup if it may have children with controllers. Because a v2 cgroup with
 // processes may not, it is often the enclosing one, but never beyond a cgroup that limits this process.
-func (e *Enforcer) placeV2(h hierarchy) {
+func (e *enforcer) placeV2(h hierarchy) {
 	parent, controllers, on, why := e.parentV2(h)
 	explain := func(text string) {
 		for _, c := range v2Wanted {
@@ -255,7 +255,7 @@ func (e *Enforcer) placeV2(h hierarchy) {
 }
 
 // partV2 returns the control that a v2 controller provides.
-func (e *Enforcer) partV2(controller string) *cgroupControl {
+func (e *enforcer) partV2(controller string) *cgroupControl {
 	switch controller {
 	case "cpu":
 		return &e.s.Quota
@@ -267,7 +267,7 @@ func (e *Enforcer) partV2(controller string) *cgroupControl {
 
 // parentV2 chooses the parent of the job's cgroup. why contains the reasons against a better one; on contains the
 // controllers enabled there.
-func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, on enabling, why string) {
+func (e *enforcer) parentV2(h hierarchy) (parent string, controllers []string, on enabling, why string) {
 	var reasons []string
 	chain := h.chain()
 	for i, dir := range chain {
@@ -299,7 +299,7 @@ func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, o
 }
 
 // parentScore counts the resources, CPUs and memory, that the controllers can hold the job to.
-func (e *Enforcer) parentScore(controllers []string) (n int) {
+func (e *enforcer) parentScore(controllers []string) (n int) {
 	if e.wholeMachine() || slices.Contains(controllers, "cpuset") || slices.Contains(controllers, "cpu") {
 		n++
 	}
@@ -311,7 +311,7 @@ func (e *Enforcer) parentScore(controllers []string) (n int) {
 
 // delegateControllers enables the required controllers for the children of dir and returns the available and the newly enabled
 // ones.
-func (e *Enforcer) delegateControllers(dir string) (got []string, switched enabling, err error) {
+func (e *enforcer) delegateControllers(dir string) (got []string, switched enabling, err error) {
 	offered, err := e.tree.read(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil, switched, err
@@ -341,14 +341,14 @@ func (e *Enforcer) delegateControllers(dir string) (got []string, switched enabl
 }
 
 // disable reverts delegateControllers.
-func (e *Enforcer) disable(on enabling) {
+func (e *enforcer) disable(on enabling) {
 	for _, c := range on.Controllers {
 		_ = e.tree.write(filepath.Join(on.Dir, "cgroup.subtree_control"), "-"+c)
 	}
 }
 
 // limitedV2 returns the first limit that a cgroup itself sets; empty if it sets none.
-func (e *Enforcer) limitedV2(dir string) string {
+func (e *enforcer) limitedV2(dir string) string {
 	for _, name := range []string{"memory.max", "memory.high", "memory.swap.max", "pids.max"} {
 		if s, err := e.tree.read(filepath.Join(dir, name)); err == nil && s != "max" {
 			return name
@@ -364,7 +364,7 @@ func (e *Enforcer) limitedV2(dir string) string {
 }
 
 // writeQuota sets the CPU bandwidth limit in CPUs.
-func (e *Enforcer) writeQuota(p cgroupControl, cpus int) error {
+func (e *enforcer) writeQuota(p cgroupControl, cpus int) error {
 	quota := strconv.Itoa(cpus * quotaPeriod)
 	if p.Version == 2 {
 		return e.tree.write(p.file("cpu.max"), quota+" "+strconv.Itoa(quotaPeriod))
@@ -376,7 +376,7 @@ func (e *Enforcer) writeQuota(p cgroupControl, cpus int) error {
 }
 
 // writeCpuset sets the CPUs of a cpuset.
-func (e *Enforcer) writeCpuset(p cgroupControl, ids []int) error {
+func (e *enforcer) writeCpuset(p cgroupControl, ids []int) error {
 	if len(ids) == 0 {
 		return errors.New("the CPUs to choose from are unknown")
 	}
@@ -386,7 +386,7 @@ func (e *Enforcer) writeCpuset(p cgroupControl, ids []int) error {
 // writeMemory sets the hard limit to Limits.MemoryMax and the soft limit to the allocation. Under v2 the soft limit
 // throttles; if both are equal, only the hard limit is set, so that the kernel kills a job that exceeds it instead of
 // throttling it to a standstill.
-func (e *Enforcer) writeMemory(p cgroupControl, soft GiB) error {
+func (e *enforcer) writeMemory(p cgroupControl, soft GiB) error {
 	hard := e.s.Limits.MemoryMax
 	if p.Version == 1 {
 		if hard > 0 {
@@ -405,7 +405,7 @@ func (e *Enforcer) writeMemory(p cgroupControl, soft GiB) error {
 }
 
 // writeSoft sets the soft limit; under v2 one not below the hard limit is removed.
-func (e *Enforcer) writeSoft(p cgroupControl, soft GiB) error {
+func (e *enforcer) writeSoft(p cgroupControl, soft GiB) error {
 	hard := e.s.Limits.MemoryMax
 	if p.Version == 1 {
 		if soft <= 0 {

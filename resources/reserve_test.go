@@ -12,14 +12,14 @@ import (
 )
 
 // chooseOn returns an enforcer of n CPUs whose job does not start yet.
-func chooseOn(t *testing.T, r Roots, n int) *Enforcer {
+func chooseOn(t *testing.T, r Roots, n int) *enforcer {
 	t.Helper()
 	e := enforceOn(t, r, &kernelModel{root: r.Cgroup}, Allocation{CPUs: n}, Limits{})
 	t.Cleanup(e.Release)
 	return e
 }
 
-func wantCPUs(t *testing.T, what string, e *Enforcer, want ...int) {
+func wantCPUs(t *testing.T, what string, e *enforcer, want ...int) {
 	t.Helper()
 	if !slices.Equal(e.s.CPUIDs, want) {
 		t.Errorf("%s: CPUs %v, want %v", what, e.s.CPUIDs, want)

@@ -13,7 +13,7 @@ const staleAfter = 2 * time.Minute
 
 // RemoveStale removes empty cgroups that another agent created where this job's are or could be, and did not remove. It
 // returns their number.
-func (e *Enforcer) RemoveStale() (removed int) {
+func (e *enforcer) RemoveStale() (removed int) {
 	e.mu.Lock()
 	made := slices.Clone(e.s.Made)
 	e.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // Under cgroup v2 a memory limit below the current usage is not set, because it would throttle the job to a
 // standstill; under v1, where it takes effect only when the machine runs out of memory, it is set and reported. GPUs,
 // batch size and workers are fixed when a process starts and require a restart.
-func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err error) {
+func (e *enforcer) Update(a Allocation, pids []int) (notApplied []string, err error) {
 	if len(pids) == 0 {
 		pids, _ = e.PIDs()
 	}
@@ -45,7 +45,7 @@ func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err er
 
 // updateCPU sets quota, cpuset and affinity. It also runs if the number is unchanged, so that new processes get the
 // mask.
-func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
+func (e *enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	if len(e.s.Allowed) > 0 && cpus > len(e.s.Allowed) {
 		return []string{fmt.Sprintf("CPUs: %d requested, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
 	}
@@ -82,7 +82,7 @@ func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 }
 
 // updateMemory sets the soft limit, or returns the reason why it does not.
-func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
+func (e *enforcer) updateMemory(m GiB) (notApplied string) {
 	was := e.s.Allocation.Memory
 	hard := e.s.Limits.MemoryMax
 	if !e.s.Memory.available() {
@@ -113,7 +113,7 @@ func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
 }
 
 // Statement describes, one line each, the enforced limits with their means, and those not enforced with the reason.
-func (e *Enforcer) Statement() []string {
+func (e *enforcer) Statement() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	lines := []string{e.sayCPUTime(), e.sayCPUSet(), e.sayMemory(), e.sayGroup()}
@@ -125,7 +125,7 @@ func (e *Enforcer) Statement() []string {
 	return append(lines, e.s.Notes...)
 }
 
-func (e *Enforcer) sayCPUTime() string {
+func (e *enforcer) sayCPUTime() string {
 	if q := e.s.Quota; q.available() {
 		return fmt.Sprintf("CPU time: at most %s, by the quota of cgroup v%d %s", plural(e.s.Allocation.CPUs, "CPU"), q.Version, q.Dir)
 	}
@@ -138,7 +138,7 @@ func (e *Enforcer) sayCPUTime() string {
 	return "CPU time: no quota (" + e.s.Quota.Why + "); affinity alone bounds it"
 }
 
-func (e *Enforcer) sayCPUSet() string {
+func (e *enforcer) sayCPUSet() string {
 	ids := formatCPUList(e.s.CPUIDs)
 	if len(e.s.CPUIDs) == 0 {
 		return "CPU set: not enforced, the CPUs to choose from are unknown"
@@ -154,7 +154,7 @@ func (e *Enforcer) sayCPUSet() string {
 }
 
 // sayMemory describes the limits on memory: by cgroup, by RLIMIT_DATA per process, or the reason why none exists.
-func (e *Enforcer) sayMemory() string {
+func (e *enforcer) sayMemory() string {
 	hard, soft := e.s.Limits.MemoryMax, e.s.Allocation.Memory
 	m := e.s.Memory
 	switch {
@@ -182,7 +182,7 @@ func (e *Enforcer) sayMemory() string {
 	return "memory: not enforced (" + m.Why + ")"
 }
 
-func (e *Enforcer) sayGroup() string {
+func (e *enforcer) sayGroup() string {
 	g := e.s.Group
 	switch {
 	case !g.available():

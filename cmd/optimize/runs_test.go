@@ -376,7 +376,7 @@ func TestExportReportsDamage(t *testing.T) {
 		if code, _, errs := w.run("runs", "import", "log.csv", "--model", "damagedmodel"); code != run.CodeDone {
 			t.Fatal(errs)
 		}
-		path := filepath.Join(w.state(), history.File)
+		path := filepath.Join(w.state(), "history.db")
 		data, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(data, []byte(change[0])) {
 			t.Fatalf("%s: %v", name, err)

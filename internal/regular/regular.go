@@ -1,7 +1,7 @@
 // Package regular opens and replaces regular files. Open refuses anything else that a user or a script may have named:
 // a device is endless, a pipe without a writer blocks, and a file may be too large to hold. Replace, WriteFile and WriteJSON
-// write a file so that after a crash it has its old content or the new one. Gunzip and EachRow read the content of tables. The package is
-// not for files of /proc and /sys.
+// write a file so that after a crash it has its old content or the new one. Gunzip, EachRow, Rows and LastRow read the content of tables. The
+// package is not for files of /proc and /sys.
 //
 //	data, err := regular.ReadFile("rates.yaml", regular.Settings)
 package regular

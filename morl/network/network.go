@@ -4,7 +4,7 @@
 //
 // It is not a general tool for automatic differentiation: one type of network, trained on one core. Activations and
 // recurrent layers without a gradient here are trained as Gorgonia graphs, in builds with the tag gorgonia; every build
-// evaluates them. Learner and Evolver train policies over such networks for scalar rewards.
+// evaluates them. Learner and evolver train policies over such networks for scalar rewards.
 //
 // Example, one step of regression:
 //

@@ -81,11 +81,6 @@ func firstAllowed(mask []bool) int {
 	return 0
 }
 
-// Clone returns a policy with the same parameters for another goroutine.
-func (p *Policy) Clone() *Policy {
-	return &Policy{shape: p.shape, rowActions: p.rowActions, nets: p.nets, activation: p.activation}
-}
-
 // softmax writes the probabilities of logits; those of masked actions are 0.
 func softmax(p []float64, logits []float32, mask []bool) {
 	top := math.Inf(-1)

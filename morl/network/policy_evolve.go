@@ -9,7 +9,7 @@ import (
 	"trainopt/internal/wording"
 )
 
-// Evolution holds the settings of an Evolver. Zero values mean the documented defaults.
+// Evolution holds the settings of an evolver. Zero values mean the documented defaults.
 type Evolution struct {
 	Population int     // candidates per generation; 0: 4 + 3·ln(parameters), Hansen's default
 	Sigma      float64 // initial standard deviation of the parameters; 0: 0.3
@@ -26,11 +26,11 @@ func (e Evolution) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Evolver searches the parameters of a policy by an evolution strategy that adapts a diagonal covariance matrix
+// evolver searches the parameters of a policy by an evolution strategy that adapts a diagonal covariance matrix
 // (separable CMA-ES, Ros and Hansen 2008): candidates run the same whole episodes with greedy actions, and the better
 // half determines the new mean. It suits networks of up to some thousand parameters and episodes whose only reward is
 // at the end. Cost per generation: population × episodes, plus O(population × parameters).
-type Evolver struct {
+type evolver struct {
 	l          *Learner
 	config     Evolution
 	mean       []float64
@@ -44,13 +44,13 @@ type Evolver struct {
 	candidates []*Policy
 }
 
-// NewEvolver returns an Evolver that starts at the parameters of the learner and writes the mean of every generation
+// NewEvolver returns an evolver that starts at the parameters of the learner and writes the mean of every generation
 // to the learner's policy. The critic is not changed.
-func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
+func NewEvolver(l *Learner, c Evolution) (*evolver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Evolver{l: l}
+	e := &evolver{l: l}
 	for _, n := range l.nets[:l.layout.policy] {
 		for _, p := range n.Params() {
 			e.mean = append(e.mean, float64(p))
@@ -91,7 +91,7 @@ func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
 // Generation evaluates a new population in environments created by env, one per worker, and updates the mean. It
 // returns the mean return of every candidate over its episodes, best first. A NaN return counts as the worst.
 // Candidates are normal draws around the mean; the better half, weighted by rank, updates mean and deviations.
-func (e *Evolver) Generation(env func() Environment) ([]float64, error) {
+func (e *evolver) Generation(env func() Environment) ([]float64, error) {
 	n, population := len(e.mean), e.config.Population
 	rng := newRNG(e.l.seed, e.generation, forEvolution)
 	draws := make([][]float64, population)
@@ -133,7 +133,7 @@ func (e *Evolver) Generation(env func() Environment) ([]float64, error) {
 }
 
 // judge returns the mean return of every candidate.
-func (e *Evolver) judge(env func() Environment) ([]float64, error) {
+func (e *evolver) judge(env func() Environment) ([]float64, error) {
 	envs := make([]Environment, e.config.Workers)
 	for i := range envs {
 		envs[i] = env()
@@ -172,7 +172,7 @@ func playGreedily(p *Policy, env Environment, numbers ...uint64) (sum float64, e
 
 // move updates mean, paths, deviations and sigma from the draws of the parents, best first (Hansen's tutorial, 2016,
 // table 1; learning rates of the matrix times (n+2)/3).
-func (e *Evolver) move(parents [][]float64) {
+func (e *evolver) move(parents [][]float64) {
 	n, mu := float64(len(e.mean)), e.mass
 	cs := (mu + 2) / (n + mu + 5)
 	ds := 1 + 2*max(0, math.Sqrt((mu-1)/(n+1))-1) + cs

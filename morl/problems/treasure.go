@@ -2,13 +2,13 @@ package problems
 
 import "fmt"
 
-// Kind is one of the maps of deep-sea-treasure.
-type Kind int
+// kind is one of the maps of deep-sea-treasure.
+type kind int
 
 const (
 	// Convex has the treasures of Yang et al. (2019): at a discount below 1 each point of the front is optimal for
 	// some linear preference; at 1 the point (20.3, −14) is optimal for none.
-	Convex Kind = iota
+	Convex kind = iota
 	// Concave has the treasures of Vamplew et al. (2011): linear preferences find only the two end points.
 	Concave
 )
@@ -43,7 +43,7 @@ const seaSize = 11
 // treasure. Objectives: the value of the treasure, and −1 per action. The state is one-hot over the 72 reachable
 // cells (including the treasures), row by row. The problem is deterministic. Limit 100, as registered by
 // MO-Gymnasium; reference (0, −50).
-func DeepSeaTreasure(kind Kind) Problem {
+func DeepSeaTreasure(kind kind) Problem {
 	t := &table{
 		objectives: []string{"treasure", "time"},
 		actions:    len(moves), limit: 100, reference: []float64{0, -50},

@@ -9,7 +9,7 @@ import (
 // al. (2011) and Yang et al. (2019).
 func TestTreasureFrontIsTheListedOne(t *testing.T) {
 	steps := []int{1, 3, 5, 7, 8, 9, 13, 14, 17, 19}
-	worths := map[Kind][]float64{
+	worths := map[kind][]float64{
 		Convex:  {0.7, 8.2, 11.5, 14.0, 15.1, 16.1, 19.6, 20.3, 22.4, 23.7},
 		Concave: {1, 2, 3, 5, 8, 16, 24, 50, 74, 124},
 	}

@@ -59,8 +59,8 @@ type FrontPoints struct {
 	Notes      []string // omissions and assumptions
 }
 
-// Front is a set with its front marked and a point chosen.
-type Front struct {
+// front is a set with its front marked and a point chosen.
+type front struct {
 	FrontPoints                 // Points sorted by time, cost, resources, allocation, name
 	Preferred   plan.Preference // the preference behind Chosen
 	Chosen      int             // position in Points
@@ -104,8 +104,8 @@ var objectiveNames = [3]string{"time", "cost", "resource"}
 // ChooseFront marks the front of a set and selects a point by the preference. Points that may miss the SLA are excluded
 // from the front if another point meets it. Among points with equal objectives, only the one with the fewest
 // resources is on the front. The error wraps errNoPoint when no point has all three values. O(n log n).
-func ChooseFront(set FrontPoints, preference plan.Preference) (*Front, error) {
-	f := &Front{FrontPoints: set, Preferred: preference, Chosen: -1}
+func ChooseFront(set FrontPoints, preference plan.Preference) (*front, error) {
+	f := &front{FrontPoints: set, Preferred: preference, Chosen: -1}
 	f.Points = nil
 	for _, p := range set.Points {
 		if p.finite() {
@@ -153,7 +153,7 @@ func order(a, b point) int {
 }
 
 // candidates returns the positions of the points that may be on the front.
-func (f *Front) candidates() []int {
+func (f *front) candidates() []int {
 	var kept, all []int
 	for i, p := range f.Points {
 		all = append(all, i)
@@ -170,7 +170,7 @@ func (f *Front) candidates() []int {
 }
 
 // mark labels the front and returns its objectives in the order of the labels.
-func (f *Front) mark(among []int) [][]float64 {
+func (f *front) mark(among []int) [][]float64 {
 	points := make([][]float64, len(among))
 	for k, i := range among {
 		points[k] = f.Points[i].objectives()
@@ -186,7 +186,7 @@ func (f *Front) mark(among []int) [][]float64 {
 }
 
 // labelled returns the positions of the points on the front.
-func (f *Front) labelled() []int {
+func (f *front) labelled() []int {
 	var out []int
 	for i, p := range f.Points {
 		if p.OnFront {
@@ -200,7 +200,7 @@ func amounts(v []float64) pointAmounts {
 	return pointAmounts{Seconds: journal.Number(v[0]), CostUSD: journal.Number(v[1]), Resource: journal.Number(v[2])}
 }
 
-func (f *Front) trade(t pareto.Trade, labelled []int) trade {
+func (f *front) trade(t pareto.Trade, labelled []int) trade {
 	from, to := f.Points[f.Chosen], f.Points[labelled[t.To]]
 	out := trade{Objective: objectiveNames[t.Objective], From: from.Label, To: to.Label, Gained: journal.Number(t.Gained), Given: amounts(t.Given), PerUnit: amounts(t.Rates)}
 	out.Words = tradeWords(out, to)
@@ -208,7 +208,7 @@ func (f *Front) trade(t pareto.Trade, labelled []int) trade {
 }
 
 // edge returns the front in time and cost alone, fastest first.
-func (f *Front) edge() []point {
+func (f *front) edge() []point {
 	var edge []point
 	least := math.Inf(1)
 	for _, i := range f.labelled() { // ascending in time
@@ -220,7 +220,7 @@ func (f *Front) edge() []point {
 }
 
 // steps sets Steps along the edge.
-func (f *Front) steps() {
+func (f *front) steps() {
 	edge := f.edge()
 	for i := len(edge) - 1; i > 0; i-- {
 		slow, fast := edge[i], edge[i-1]
@@ -232,7 +232,7 @@ func (f *Front) steps() {
 }
 
 // remark appends notes about duplicates and degenerate fronts.
-func (f *Front) remark(among []int) {
+func (f *front) remark(among []int) {
 	notes := slices.Clone(f.Notes)
 	for k := 1; k < len(among); k++ {
 		p, q := f.Points[among[k]], f.Points[among[k-1]]

@@ -31,7 +31,7 @@ func renderText(w io.Writer, f sheet) error {
 }
 
 // pictured returns the document with the plot of the front.
-func (f *Front) pictured() page.Document {
+func (f *front) pictured() page.Document {
 	d := f.document(len(f.Points))
 	picture := f.picture().Picture()
 	d.Wide = &picture
@@ -51,7 +51,7 @@ func renderSVG(w io.Writer, f sheet) error {
 }
 
 // document converts a front to a document with at most the given number of rows.
-func (f *Front) document(rows int) page.Document {
+func (f *front) document(rows int) page.Document {
 	d := page.Document{Title: "Pareto front of " + f.Subject, Subtitle: strings.TrimPrefix(f.Basis+"; "+f.countWords(), "; "),
 		Answers: []page.Answer{{Question: "Chosen", Text: f.chosenWords()}, {Question: "Preferred", Text: preferenceWords(f.Preferred)}}}
 	s := page.Section{ID: "points", Title: "The front", Blocks: []page.Block{{Table: f.table(rows)}}}
@@ -69,7 +69,7 @@ func (f *Front) document(rows int) page.Document {
 }
 
 // table returns the front, fastest first. A long front is cut around the chosen point.
-func (f *Front) table(most int) *page.Table {
+func (f *front) table(most int) *page.Table {
 	t := &page.Table{Columns: append(page.Left("", "allocation"), page.Right("time", "cost", "resources")...)}
 	rates, u := map[string]string{}, f.rateUnit()
 	for _, s := range f.Steps {
@@ -108,7 +108,7 @@ func (f *Front) table(most int) *page.Table {
 }
 
 // rateUnit returns the time unit of all rates in the table.
-func (f *Front) rateUnit() unit {
+func (f *front) rateUnit() unit {
 	u := unit{1, "second"}
 	for _, s := range f.Steps {
 		u = readable(u, float64(s.USDPerHour)/3600)
@@ -117,13 +117,13 @@ func (f *Front) rateUnit() unit {
 }
 
 // rateWords describes the column of rates.
-func (f *Front) rateWords() string {
+func (f *front) rateWords() string {
 	u := f.rateUnit()
 	return fmt.Sprintf("%s less: what it costs more than the next cheaper point, per %s less", u.one(), u.name)
 }
 
 // tradeLines returns the trades as text, one per destination.
-func (f *Front) tradeLines() []string {
+func (f *front) tradeLines() []string {
 	var out []string
 	for i, t := range f.Trades {
 		if !slices.ContainsFunc(f.Trades[:i], func(before trade) bool { return before.To == t.To }) {
@@ -135,7 +135,7 @@ func (f *Front) tradeLines() []string {
 
 // picture plots time × cost: the front as a line, the chosen point with a ring and its intervals, resource use as the
 // size.
-func (f *Front) picture() *page.Scatter {
+func (f *front) picture() *page.Scatter {
 	s := &page.Scatter{ID: "front", Title: "Time and cost of every point", About: f.countWords() + "; chosen " + f.chosenWords(), TimeX: true,
 		XName: "time of the whole job", YName: "cost of the whole job, USD", Intervals: true}
 	if f.Predicted {
@@ -169,7 +169,7 @@ func (f *Front) picture() *page.Scatter {
 }
 
 // markOf returns the plotted mark of a point with its tooltip.
-func (f *Front) markOf(p point) page.Mark {
+func (f *front) markOf(p point) page.Mark {
 	breaks := !p.Feasible && f.Infeasible > 0
 	m := page.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: page.ShareRadius(p.Resource)}
 	words := "on the Pareto front"
@@ -202,7 +202,7 @@ func (f *Front) markOf(p point) page.Mark {
 }
 
 // sketch returns the picture in characters, with its legend.
-func (f *Front) sketch(width int) page.Block {
+func (f *front) sketch(width int) page.Block {
 	b := page.Block{Sketch: f.picture().Sketch(width)}
 	keys := []string{"[" + f.Points[f.Chosen].Label + "] chosen", "letters: the front"}
 	if drawn := strings.Join(b.Sketch, ""); strings.Contains(drawn, "*") {

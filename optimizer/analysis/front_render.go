@@ -11,7 +11,7 @@ import (
 
 // sheet is a front for a terminal of the given width, which only text uses.
 type sheet struct {
-	*Front
+	*front
 	width int
 }
 
@@ -30,7 +30,7 @@ func FrontFormats() []string { return frontFormats.Names() }
 
 // Render writes a front in one of the formats. The output depends on the front alone and, for text, on the width (0:
 // 80 columns).
-func (f *Front) Render(w io.Writer, format string, width int) error {
+func (f *front) Render(w io.Writer, format string, width int) error {
 	return frontFormats.Write(w, "front of "+f.Subject, sheet{f, width}, format)
 }
 
@@ -79,7 +79,7 @@ func nine(v float64) float64 {
 }
 
 // lines returns one row per point, with a superset of the columns of a run's pareto_front.csv.
-func (f *Front) lines() [][]string {
+func (f *front) lines() [][]string {
 	rows := [][]string{{"label", "name", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "seconds_p5", "seconds_p50", "seconds_p95",
 		"cost_usd_p5", "cost_usd_p50", "cost_usd_p95", "resource", "feasible", "on_front", "chosen", "taken"}}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }

@@ -17,7 +17,7 @@ import (
 	"trainopt/optimizer/plan"
 )
 
-func renderedFront(t interface{ Fatal(...any) }, f *Front, format string, width int) string {
+func renderedFront(t interface{ Fatal(...any) }, f *front, format string, width int) string {
 	var b bytes.Buffer
 	if err := f.Render(&b, format, width); err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func renderedFront(t interface{ Fatal(...any) }, f *Front, format string, width 
 	return b.String()
 }
 
-func chooseFour(t *testing.T) *Front {
+func chooseFour(t *testing.T) *front {
 	t.Helper()
 	f, err := ChooseFront(four(), balanced)
 	if err != nil {

@@ -158,7 +158,7 @@ func preferenceWords(p plan.Preference) string {
 }
 
 // countWords returns the number of points and the size of the front.
-func (f *Front) countWords() string {
+func (f *front) countWords() string {
 	onFront := len(f.Points) - f.Dominated - f.Infeasible
 	text := fmt.Sprintf("%s, %d on the front", page.Plural(len(f.Points), "point"), onFront)
 	if f.Infeasible > 0 {
@@ -168,7 +168,7 @@ func (f *Front) countWords() string {
 }
 
 // chosenWords describes the choice.
-func (f *Front) chosenWords() string {
+func (f *front) chosenWords() string {
 	p := f.Points[f.Chosen]
 	text := fmt.Sprintf("%s: %s: %s, %s, %s of the resources", p.Label, p.Name, interval(p.Seconds, page.Duration), interval(p.CostUSD, usd), page.Share(p.Resource))
 	if f.Predicted {

@@ -1,6 +1,6 @@
 package analysis
 
-// Sizing compares what batch jobs requested with what they used, from the accounting of Slurm: CPU time, memory,
+// sizing compares what batch jobs requested with what they used, from the accounting of Slurm: CPU time, memory,
 // GPUs and time limits by user and name of the job, what they cost, the part of it that was held without use, and the
 // requests that would have sufficed.
 //
@@ -124,8 +124,8 @@ type priceUse struct {
 	Runs    int  `json:"runs"`
 }
 
-// Sizing is the evaluation of an accounting.
-type Sizing struct {
+// sizing is the evaluation of an accounting.
+type sizing struct {
 	Schema int         `json:"schema"`
 	From   *time.Time  `json:"from"` // first start
 	To     *time.Time  `json:"to"`   // last end
@@ -137,8 +137,8 @@ type Sizing struct {
 
 // NewSizing evaluates lives of jobs in the order of the accounting. A life that is listed again, as in overlapping files,
 // replaces its earlier state. The cost is O(n log n) in the number of lives and steps.
-func NewSizing(jobs []slurm.Job, o SizingOptions) *Sizing {
-	r := &Sizing{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
+func NewSizing(jobs []slurm.Job, o SizingOptions) *sizing {
+	r := &sizing{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
 	jobs, repeated := distinct(jobs)
 	type key struct{ user, name string }
 	groups := map[key]*jobGroup{}
@@ -208,7 +208,7 @@ func distinct(jobs []slurm.Job) (out []slurm.Job, repeated int) {
 }
 
 // span extends the time that the report covers.
-func (r *Sizing) span(j *slurm.Job) {
+func (r *sizing) span(j *slurm.Job) {
 	if !j.Start.IsZero() && (r.From == nil || j.Start.Before(*r.From)) {
 		r.From = &j.Start
 	}
@@ -324,7 +324,7 @@ func (s *sum) value() page.Number {
 }
 
 // remark adds notes on omissions and assumptions.
-func (r *Sizing) remark(repeated int, o SizingOptions) {
+func (r *sizing) remark(repeated int, o SizingOptions) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if o.Bad > 0 {
 		note("%s of the accounting could not be read, first: %s", page.Plural(o.Bad, "line"), page.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))

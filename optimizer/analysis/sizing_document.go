@@ -15,21 +15,21 @@ import (
 )
 
 // sizingFormats is the registry of output formats, one line each.
-var sizingFormats = page.Formats[*Sizing]{
-	"text":     page.TextOf((*Sizing).document),
-	"markdown": page.MarkdownOf((*Sizing).document),
-	"html":     page.HTMLOf((*Sizing).document),
-	"json":     page.JSONOf(func(r *Sizing) *Sizing { return r }),
-	"csv":      page.CSVOf((*Sizing).lines),
+var sizingFormats = page.Formats[*sizing]{
+	"text":     page.TextOf((*sizing).document),
+	"markdown": page.MarkdownOf((*sizing).document),
+	"html":     page.HTMLOf((*sizing).document),
+	"json":     page.JSONOf(func(r *sizing) *sizing { return r }),
+	"csv":      page.CSVOf((*sizing).lines),
 }
 
 // Render writes a report as text, markdown, html, json or csv. The output depends on the report alone.
-func (r *Sizing) Render(w io.Writer, format string) error {
+func (r *sizing) Render(w io.Writer, format string) error {
 	return sizingFormats.Write(w, "use of batch jobs", r, format)
 }
 
 // document converts a report to a document.
-func (r *Sizing) document() page.Document {
+func (r *sizing) document() page.Document {
 	t := r.Total
 	d := page.Document{Title: fmt.Sprintf("Batch jobs: requested and used, %s in %s", page.Plural(t.Jobs, "job"), page.Plural(len(r.Groups), "group")),
 		Footer: "All figures are from the accounting of Slurm. What it does not record is “no data”. Memory is sampled, by default every 30 s."}
@@ -51,7 +51,7 @@ func (r *Sizing) document() page.Document {
 }
 
 // tiles returns the headline figures with the number of runs behind each.
-func (r *Sizing) tiles() []page.Tile {
+func (r *sizing) tiles() []page.Tile {
 	t := r.Total
 	of := func(n int) string { return "of " + page.Plural(n, "run") }
 	return []page.Tile{
@@ -99,7 +99,7 @@ func both(a, b string) string {
 }
 
 // useTable compares requests and use.
-func (r *Sizing) useTable() *page.Table {
+func (r *sizing) useTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job", "runs"), page.Right("time / limit", "CPUs used / allocated", "memory used / allocated", "GPUs", "GPU use")...), Named: true}
 	for _, x := range r.Groups {
 		q := x.Request
@@ -122,7 +122,7 @@ func (r *Sizing) useTable() *page.Table {
 }
 
 // costTable returns the hours, the cost and its unused parts.
-func (r *Sizing) costTable() *page.Table {
+func (r *sizing) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
 	row := func(name string, x *jobGroup) {
 		none := func(v page.Number) string { // "–" if no run failed
@@ -148,7 +148,7 @@ func (r *Sizing) costTable() *page.Table {
 }
 
 // prices describes the prices and the number of runs at each.
-func (r *Sizing) prices() []string {
+func (r *sizing) prices() []string {
 	var out []string
 	defaults := false
 	for _, p := range r.Prices {
@@ -171,7 +171,7 @@ func (r *Sizing) prices() []string {
 }
 
 // adviceSection returns the recommended requests of each group.
-func (r *Sizing) adviceSection() page.Section {
+func (r *sizing) adviceSection() page.Section {
 	s := page.Section{ID: "requests", Title: "Recommended requests",
 		Intro: fmt.Sprintf("From at least %d completed runs. Sufficient for those runs; a larger input may require more.", minRuns)}
 	few := 0
@@ -197,7 +197,7 @@ func (r *Sizing) adviceSection() page.Section {
 
 // lines returns the names of the columns and one row per group. Unknown cells are empty. Readers of the CSV rely on
 // names and order: append only.
-func (r *Sizing) lines() [][]string {
+func (r *sizing) lines() [][]string {
 	head := []string{"user", "name", "jobs", "runs", "running", "waiting", "completed", "failed", "timed_out", "out_of_memory", "nodes", "cpus", "gpus", "gpu_type",
 		"memory_gib_per_node", "limit_s", "elapsed_s_median", "elapsed_s_max", "wait_s_median", "cpu_efficiency", "cpus_used_median", "peak_memory_gib_per_node",
 		"memory_efficiency_median", "gpu_utilization", "peak_gpu_memory_gib", "cpu_hours", "gpu_hours", "gib_hours", "cost_usd", "unused_cpu_usd", "unused_memory_usd",

@@ -34,7 +34,7 @@ func example(t testing.TB) []slurm.Job {
 	return jobs
 }
 
-func rendered(t testing.TB, r *Sizing, format string) string {
+func rendered(t testing.TB, r *sizing, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.Render(&b, format); err != nil {

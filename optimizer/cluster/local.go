@@ -13,21 +13,21 @@ import (
 	"trainopt/resources"
 )
 
-// Local is this machine, whose GPUs or CPUs several jobs share. Each device belongs to one type; a device of a machine
+// local is this machine, whose GPUs or CPUs several jobs share. Each device belongs to one type; a device of a machine
 // without GPUs is a slot: an equal part of its CPUs.
-type Local struct {
+type local struct {
 	host    resources.Host
 	devices []Device
 	gpus    [][]resources.GPU // by type; nil: slots
 	before  []int             // number of devices of earlier types
 }
 
-var _ Site = (*Local)(nil)
+var _ Site = (*local)(nil)
 
 // NewLocal divides a machine. slots is the number of slots of a machine without GPUs; 0: one for each CPU. stated
 // replaces the discovered types: GPUs whose name contains that of the type, or else slots.
-func NewLocal(host resources.Host, slots int, stated []Device) (*Local, error) {
-	l := &Local{host: host}
+func NewLocal(host resources.Host, slots int, stated []Device) (*local, error) {
+	l := &local{host: host}
 	switch {
 	case len(stated) > 0:
 		return l, l.state(stated)
@@ -56,7 +56,7 @@ func NewLocal(host resources.Host, slots int, stated []Device) (*Local, error) {
 const maxDevices = 100_000
 
 // state divides the machine as stated.
-func (l *Local) state(stated []Device) error {
+func (l *local) state(stated []Device) error {
 	free := slices.Clone(l.host.GPUs)
 	for _, d := range stated {
 		if d.Count > maxDevices {
@@ -80,7 +80,7 @@ func (l *Local) state(stated []Device) error {
 }
 
 // share divides CPUs and memory among the devices, and sorts the types by name.
-func (l *Local) share() {
+func (l *local) share() {
 	total := 0
 	for i, d := range l.devices {
 		total += d.Count
@@ -114,7 +114,7 @@ func (l *Local) share() {
 
 // cpusOf returns the CPUs that belong to slots: jobs that share a slot share these, and jobs that start at the same time on
 // different slots do not choose the same ones. None for GPUs. Slots that are less than a CPU share it with others.
-func (l *Local) cpusOf(device int, where []int32) (ids []int) {
+func (l *local) cpusOf(device int, where []int32) (ids []int) {
 	last := len(l.devices) - 1
 	total, all := l.before[last]+l.devices[last].Count, l.host.CPUIDs
 	for _, g := range where {
@@ -146,16 +146,16 @@ func deviceName(name string) string {
 }
 
 // Name implements Site.
-func (l *Local) Name() string { return "local" }
+func (l *local) Name() string { return "local" }
 
 // Devices implements Site.
-func (l *Local) Devices() []Device { return l.devices }
+func (l *local) Devices() []Device { return l.devices }
 
 // Up implements Site.
-func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
+func (l *local) Up(context.Context) ([]int, error) { return nil, nil }
 
 // Place implements Site.
-func (l *Local) Place(cfg run.Config, device int, where []int32, _ string) placement {
+func (l *local) Place(cfg run.Config, device int, where []int32, _ string) placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(l.devices[device].CPUs*float64(len(where))+1e-9)))}
 	if l.gpus[device] != nil {

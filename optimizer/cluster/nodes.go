@@ -13,9 +13,9 @@ import (
 	"trainopt/resources"
 )
 
-// Nodes are the nodes of an engine, such as Slurm. Each GPU type is a device type; in a partition without GPUs each kind
+// nodes are the nodes of an engine, such as Slurm. Each GPU type is a device type; in a partition without GPUs each kind
 // of node is one, whose devices are CPUs. The engine chooses the nodes: the numbers of devices only count them.
-type Nodes struct {
+type nodes struct {
 	engine  string
 	args    []string
 	devices []Device
@@ -27,12 +27,12 @@ type Nodes struct {
 // openOffer connects an agent to the nodes of an offer.
 type openOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error)
 
-var _ Site = (*Nodes)(nil)
+var _ Site = (*nodes)(nil)
 
 // NewNodes returns the device types of the offers that agree with the options of the site. stated restricts the types
 // and numbers. list reads the offers again later.
-func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open openOffer) (*Nodes, error) {
-	n := &Nodes{engine: name, args: args, list: list, open: open}
+func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open openOffer) (*nodes, error) {
+	n := &nodes{engine: name, args: args, list: list, open: open}
 	wish := remote.ReadWish(args)
 	if n.collect(offers, wish); len(n.offers) == 0 {
 		_, err := wish.Choose(offers, false) // names what there is
@@ -42,7 +42,7 @@ func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx c
 }
 
 // collect sets the device types of the offers that agree with a wish.
-func (n *Nodes) collect(offers []engine.Offer, wish remote.Wish) {
+func (n *nodes) collect(offers []engine.Offer, wish remote.Wish) {
 	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool { return !wish.Fits(o) })
 	if slices.ContainsFunc(fit, func(o engine.Offer) bool { return o.GPUs > 0 }) {
 		fit = slices.DeleteFunc(fit, func(o engine.Offer) bool { return o.GPUs == 0 })
@@ -65,12 +65,12 @@ func (n *Nodes) collect(offers []engine.Offer, wish remote.Wish) {
 }
 
 // Up implements Site.
-func (n *Nodes) Up(ctx context.Context) ([]int, error) {
+func (n *nodes) Up(ctx context.Context) ([]int, error) {
 	offers, err := n.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now := &Nodes{}
+	now := &nodes{}
 	now.collect(offers, remote.ReadWish(n.args))
 	up := make([]int, len(n.devices))
 	for i, d := range n.devices {
@@ -84,7 +84,7 @@ func (n *Nodes) Up(ctx context.Context) ([]int, error) {
 }
 
 // restrict reduces the devices to the stated ones, and sorts them by name.
-func (n *Nodes) restrict(stated []Device) error {
+func (n *nodes) restrict(stated []Device) error {
 	var order []int
 	for i := range n.devices {
 		if len(stated) == 0 {
@@ -113,13 +113,13 @@ func (n *Nodes) restrict(stated []Device) error {
 }
 
 // Name implements Site.
-func (n *Nodes) Name() string { return n.engine }
+func (n *nodes) Name() string { return n.engine }
 
 // Devices implements Site.
-func (n *Nodes) Devices() []Device { return n.devices }
+func (n *nodes) Devices() []Device { return n.devices }
 
 // Place implements Site.
-func (n *Nodes) Place(cfg run.Config, device int, where []int32, hold string) placement {
+func (n *nodes) Place(cfg run.Config, device int, where []int32, hold string) placement {
 	o, d := n.offers[device], n.devices[device]
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = n.engine, n.args, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}

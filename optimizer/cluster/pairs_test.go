@@ -239,7 +239,7 @@ func TestSlotsOwnCPUs(t *testing.T) {
 			t.Errorf("%d slots, %v: CPUs %v, want %v", c.slots, c.where, got, c.want)
 		}
 	}
-	if ids := (&Local{host: host, devices: []Device{{Count: 1}}, gpus: [][]resources.GPU{{{}}}, before: []int{0}}).cpusOf(0, []int32{0}); ids != nil {
+	if ids := (&local{host: host, devices: []Device{{Count: 1}}, gpus: [][]resources.GPU{{{}}}, before: []int{0}}).cpusOf(0, []int32{0}); ids != nil {
 		t.Errorf("GPUs have the CPUs %v", ids)
 	}
 }

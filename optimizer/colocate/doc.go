@@ -12,7 +12,7 @@
 //   - wall, operations per second as observed.
 //
 // A Spec describes the apps, a Profile selects patterns, repeats their measurement until the interval is narrow, and
-// keeps Rows; Local measures on CPUs of this machine, Remote in jobs of an engine. It places nothing, and does not measure
+// keeps Rows; local measures on CPUs of this machine, Remote in jobs of an engine. It places nothing, and does not measure
 // energy or latency.
 //
 //	p := colocate.Profile{Apps: spec.Names(), Capacity: 3, Share: 0.4, Now: clock.Monotonic, Measure: local}

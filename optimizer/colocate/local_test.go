@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("COLOCATE_TEST_SPEC"); path != "" {
 		spec, err := ParseSpec(strings.NewReader(path))
 		if err == nil {
-			var l *Local
+			var l *local
 			if l, err = NewLocal(spec, "/", 1); err == nil {
 				err = l.Measure(context.Background(), []uint8{1}, func(cycle) bool { return false })
 			}
@@ -273,7 +273,7 @@ func TestPauseStopsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := &session{Local: l, window: spec.Window}
+	s := &session{local: l, window: spec.Window}
 	c, err := s.newContainer(&spec.Apps[0], 0)
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func TestObserverLeavesTheNode(t *testing.T) {
 // On a quiet node, where only the kernel works beside the programs, throughputs are those observed.
 func TestAverageOfQuietNode(t *testing.T) {
 	a, b := &container{}, &container{}
-	s := &session{Local: &Local{cpus: []int{0}}, of: [][]*container{{a}, {b}}}
+	s := &session{local: &local{cpus: []int{0}}, of: [][]*container{{a}, {b}}}
 	results := []reading{{Ops: 100, CPU: 0.2, Wall: 1, Demand: 0.4}, {Ops: 10, CPU: 0.7, Wall: 1, Demand: 1}}
 	for taken, want := range map[float64]float64{0: 100, 0.04: 100, 0.1: 125} {
 		got := s.average([]*container{a, b}, results, taken)

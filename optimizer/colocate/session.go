@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Local measures on CPUs of this machine. It is a Measurer, and must be closed.
-type Local struct {
+// local measures on CPUs of this machine. It is a Measurer, and must be closed.
+type local struct {
 	spec    *Spec
 	dir     string
 	all     []int // usable CPUs: those of the node, and others for load generators, probes and this process
@@ -26,12 +26,12 @@ type Local struct {
 
 // NewLocal checks the CPUs of a specification against those of this machine. dir is the directory of the specification,
 // seed orders the windows of containers alone.
-func NewLocal(spec *Spec, dir string, seed uint64) (*Local, error) {
+func NewLocal(spec *Spec, dir string, seed uint64) (*local, error) {
 	all, err := usable()
 	if err != nil {
 		return nil, err
 	}
-	l := &Local{spec: spec, dir: dir, all: all, rng: rand.New(rand.NewPCG(seed, 2))}
+	l := &local{spec: spec, dir: dir, all: all, rng: rand.New(rand.NewPCG(seed, 2))}
 	var loads []int
 	for _, a := range spec.Apps {
 		ids, _ := parseCPUs(a.Load.CPUs)
@@ -70,14 +70,14 @@ func NewLocal(spec *Spec, dir string, seed uint64) (*Local, error) {
 }
 
 // Close ends what Measure has left, which is nothing unless it panicked.
-func (l *Local) Close() {
+func (l *local) Close() {
 	l.spawner.close()
 	pinSelf(l.all)
 }
 
 // session is a set of containers that are measured together.
 type session struct {
-	*Local
+	*local
 	window     seconds
 	containers []*container   // in the order of apps
 	of         [][]*container // by app
@@ -85,8 +85,8 @@ type session struct {
 
 // Measure starts the containers of a pattern and repeats cycles: the pattern, then one container of each app alone.
 // Programs that are counted while they run are started once and stopped outside their windows.
-func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
-	s := &session{Local: l, window: cmp.Or(l.spec.Window, 10), of: make([][]*container, len(counts))}
+func (l *local) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
+	s := &session{local: l, window: cmp.Or(l.spec.Window, 10), of: make([][]*container, len(counts))}
 	defer s.close()
 	for a, k := range counts {
 		for i := range int(k) {

@@ -49,7 +49,7 @@ func filled(t *testing.T, logs int) (state string, want []string) {
 // asides returns the databases that were set aside.
 func asides(t *testing.T, state string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(state, File+".corrupt-*"))
+	found, err := filepath.Glob(filepath.Join(state, fileName+".corrupt-*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestDamagedFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, _ := filled(t, 100)
-			path := filepath.Join(state, File)
+			path := filepath.Join(state, fileName)
 			data, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -119,7 +119,7 @@ func TestDamagedFile(t *testing.T) {
 // TestFlippedBytes requires that a single changed byte anywhere loses no run and invents no entry.
 func TestFlippedBytes(t *testing.T) {
 	state, want := filled(t, 20)
-	path := filepath.Join(state, File)
+	path := filepath.Join(state, fileName)
 	sound, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestFlippedBytes(t *testing.T) {
 // simultaneously, and that all of them continue.
 func TestDamageSeenBySeveral(t *testing.T) {
 	state, want := filled(t, 20)
-	path := filepath.Join(state, File)
+	path := filepath.Join(state, fileName)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestNotOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, names := keep(t, past(nil))
-			if err := c.make(filepath.Join(state, File)); err != nil {
+			if err := c.make(filepath.Join(state, fileName)); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := Open(state); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -293,7 +293,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 				if db, _, err := Open(state); err != nil || db.Close() != nil {
 					t.Fatal(err)
 				}
-				if err := os.Chmod(filepath.Join(state, File), 0o444); err != nil {
+				if err := os.Chmod(filepath.Join(state, fileName), 0o444); err != nil {
 					t.Fatal(err)
 				}
 			}

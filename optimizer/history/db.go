@@ -22,8 +22,8 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// File is the name of the runs database in a state directory.
-const File = "history.db"
+// fileName is the name of the runs database in a state directory.
+const fileName = "history.db"
 
 // patience is the longest wait for a lock that another process holds.
 const patience = 10 * time.Second
@@ -79,7 +79,7 @@ func open(ctx context.Context, stateDir string, patience time.Duration) (*DB, er
 	if err != nil {
 		return nil, fmt.Errorf("open runs database: %w", err)
 	}
-	db := &DB{stateDir: dir, path: filepath.Join(dir, File), patience: patience}
+	db := &DB{stateDir: dir, path: filepath.Join(dir, fileName), patience: patience}
 	if db.lock, err = lockShared(db.path+".lock", patience); err != nil {
 		return nil, fmt.Errorf("open runs database %s: %w", db.path, err)
 	}

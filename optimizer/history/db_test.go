@@ -326,13 +326,13 @@ func TestDatabaseIsPrivate(t *testing.T) {
 			}
 		}
 	}
-	modes(map[string]os.FileMode{"": 0o700, File: 0o600, File + ".lock": 0o600})
-	for name, mode := range map[string]os.FileMode{"": 0o755, File: 0o644} {
+	modes(map[string]os.FileMode{"": 0o700, fileName: 0o600, fileName + ".lock": 0o600})
+	for name, mode := range map[string]os.FileMode{"": 0o755, fileName: 0o644} {
 		if err := os.Chmod(filepath.Join(state, name), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	modes(map[string]os.FileMode{"": 0o755, File: 0o644})
+	modes(map[string]os.FileMode{"": 0o755, fileName: 0o644})
 }
 
 func TestPutAllOrNone(t *testing.T) {
@@ -437,7 +437,7 @@ func TestKilledInATransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	_, noJournal := os.Stat(filepath.Join(state, File+"-journal"))
+	_, noJournal := os.Stat(filepath.Join(state, fileName+"-journal"))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if line != "changed\n" || noJournal != nil {
@@ -466,7 +466,7 @@ func TestDiskFull(t *testing.T) {
 	for i := range 200 {
 		many = append(many, NewEntry(Log, fmt.Sprintf("%0200d", i)))
 	}
-	if err := db.Put(many...); err == nil || !strings.Contains(err.Error(), "disk is full") || !strings.Contains(err.Error(), File) || strings.Contains(err.Error(), "\n") {
+	if err := db.Put(many...); err == nil || !strings.Contains(err.Error(), "disk is full") || !strings.Contains(err.Error(), fileName) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want one line that says that the disk is full", err)
 	}
 	if got := ids(all(t, db, Filter{})); !slices.Equal(got, []string{"a"}) {
@@ -508,7 +508,7 @@ func TestMigrate(t *testing.T) {
 	ctx := context.Background()
 	for old := range next {
 		t.Run(fmt.Sprintf("from format %d", old), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), File)
+			path := filepath.Join(t.TempDir(), fileName)
 			db, err := openFile(path, patience, "_defensive=1")
 			if err != nil {
 				t.Fatal(err)
@@ -548,13 +548,13 @@ func TestNewerFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	before, _ := os.ReadFile(filepath.Join(state, File))
+	before, _ := os.ReadFile(filepath.Join(state, fileName))
 	_, _, err := Open(state)
 	var newer *journal.NewerError
 	if !errors.As(err, &newer) || newer.Version != 7 || !strings.Contains(err.Error(), "use the newer version") {
 		t.Errorf("error %v", err)
 	}
-	if after, _ := os.ReadFile(filepath.Join(state, File)); !slices.Equal(before, after) {
+	if after, _ := os.ReadFile(filepath.Join(state, fileName)); !slices.Equal(before, after) {
 		t.Error("the file was changed")
 	}
 }

@@ -2,19 +2,17 @@ package history
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
 	"trainopt/cost"
+	"trainopt/internal/regular"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
@@ -28,7 +26,7 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 		return nil
 	}
 	stretches := timed(rec)
-	last := lastLogged(filepath.Join(dir, "log.csv"))
+	last := regular.LastRow(filepath.Join(dir, "log.csv"))
 	run := runEntry(id, dir, rec, stretches, last)
 	out := []Entry{run}
 	for i, s := range stretches {
@@ -230,43 +228,6 @@ func forecastOf(p *journal.Plan) *forecast {
 	return &forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
 }
 
-// lastLogged returns the numbers in the last complete row of a CSV file, by column name; nil if none exists. It
-// reads at most 64 KiB from either end of the file.
-func lastLogged(path string) map[string]float64 {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	const tail = 64 << 10 // bytes: more than several rows
-	head := make([]byte, tail)
-	n, _ := f.ReadAt(head, 0)
-	header, rest, ok := strings.Cut(string(head[:n]), "\n")
-	if !ok {
-		return nil
-	}
-	if st, err := f.Stat(); err == nil && st.Size() > tail {
-		n, _ = f.ReadAt(head, st.Size()-tail)
-		rest = string(head[:n])
-	}
-	lines := strings.Split(rest, "\n")
-	if len(lines) < 2 { // the text after the last line feed is an incomplete row
-		return nil
-	}
-	names, err1 := csv.NewReader(strings.NewReader(header)).Read()
-	cells, err2 := csv.NewReader(strings.NewReader(lines[len(lines)-2])).Read()
-	if err1 != nil || err2 != nil || len(names) != len(cells) {
-		return nil
-	}
-	out := map[string]float64{}
-	for i, name := range names {
-		if v, err := strconv.ParseFloat(cells[i], 64); err == nil && !math.IsNaN(v) {
-			out[name] = v
-		}
-	}
-	return out
-}
-
 // largest returns the largest number in a column of a CSV file; NaN if none exists. Unparsable rows and cells are
 // skipped.
 func largest(path, column string) float64 {
@@ -276,27 +237,20 @@ func largest(path, column string) float64 {
 		return most
 	}
 	defer f.Close()
-	in := csv.NewReader(f)
-	in.FieldsPerRecord, in.ReuseRecord = -1, true
 	at := -1
-	for {
-		row, err := in.Read()
-		if err == io.EOF {
-			return most
-		}
+	for row, err := range regular.Rows(f, nil) {
 		if err != nil {
-			continue
+			break
 		}
 		if at < 0 {
 			if at = slices.Index(row, column); at < 0 {
-				return most
+				break
 			}
 			continue
 		}
-		if at < len(row) {
-			if v, err := strconv.ParseFloat(row[at], 64); err == nil && !(v <= most) {
-				most = v
-			}
+		if v, err := strconv.ParseFloat(row[at], 64); err == nil && !(v <= most) {
+			most = v
 		}
 	}
+	return most
 }

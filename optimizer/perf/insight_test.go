@@ -129,7 +129,7 @@ func TestProbeGainsAgainstTheDecisionWithoutIt(t *testing.T) {
 	m := mustFit(t, []Observation{repeated(cpus(4), 2, 4)}, FitOptions{})
 	candidates := []resources.Allocation{cpus(1), cpus(2), cpus(4), cpus(8)}
 	seconds := func(_ resources.Allocation, s float64) float64 { return s }
-	probe := func(without, onward float64) *Probe {
+	probe := func(without, onward float64) *probe {
 		return m.NextProbe(candidates, nil, ProbeOptions{Loss: seconds, Without: &without,
 			Cost:   func(resources.Allocation) float64 { return 0 },
 			Onward: func(_ resources.Allocation, s float64) float64 { return s + onward }})

@@ -9,8 +9,8 @@ import (
 	"trainopt/resources"
 )
 
-// Probe is an allocation worth measuring next, with the reason.
-type Probe struct {
+// probe is an allocation worth measuring next, with the reason.
+type probe struct {
 	Allocation resources.Allocation
 	// Gain is the expected decrease of the loss of the final choice; NaN while the ends and the middle of the range
 	// are being measured.
@@ -47,7 +47,7 @@ type ProbeOptions struct {
 // from the joint draws of the model. Candidates measured in the model or listed in measured are excluded.
 //
 // O(candidates × choices × draws) with at most 64 candidates and 128 choices.
-func (m *Model) NextProbe(candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
+func (m *Model) NextProbe(candidates, measured []resources.Allocation, o ProbeOptions) *probe {
 	if m == nil || len(candidates) == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (m *Model) NextProbe(candidates, measured []resources.Allocation, o ProbeOp
 
 // endpointProbe selects the ends of the knobs, and the middle when only one knob varies and two points are measured. An
 // end counts as measured when some point differs from the first one by at least a factor of 1.5 on that axis.
-func endpointProbe(m *Model, candidates []resources.Allocation, points []point) *Probe {
+func endpointProbe(m *Model, candidates []resources.Allocation, points []point) *probe {
 	ref := points[0]
 	moving := 0
 	for _, axis := range []int{1, 0} { // GPUs, CPUs
@@ -96,7 +96,7 @@ func endpointProbe(m *Model, candidates []resources.Allocation, points []point) 
 		}
 		moving++
 		if !done {
-			return &Probe{far, math.NaN(), "the far end of the allowed range fixes the shape of the curve"}
+			return &probe{far, math.NaN(), "the far end of the allowed range fixes the shape of the curve"}
 		}
 	}
 	if moving != 1 || len(points) != 2 {
@@ -107,16 +107,16 @@ func endpointProbe(m *Model, candidates []resources.Allocation, points []point) 
 
 // midpointProbe returns the candidate between two points that is farthest from both, by at least a factor of 1.5; nil
 // without one.
-func midpointProbe(m *Model, candidates []resources.Allocation, p, q point) *Probe {
+func midpointProbe(m *Model, candidates []resources.Allocation, p, q point) *probe {
 	far := math.Log2(1.5) - 1e-9
-	var best *Probe
+	var best *probe
 	for _, a := range candidates {
 		x := m.pointer.at(a)
 		if octaves(p, x)+octaves(x, q) > octaves(p, q)+1e-9 {
 			continue
 		}
 		if d := min(octaves(p, x), octaves(x, q)); d > far+1e-9 {
-			far, best = d, &Probe{a, math.NaN(), "the middle of the range shows where the curve bends"}
+			far, best = d, &probe{a, math.NaN(), "the middle of the range shows where the curve bends"}
 		}
 	}
 	return best
@@ -150,7 +150,7 @@ func thinned(all []resources.Allocation, n int) []resources.Allocation {
 // knowledgeGradient returns the unmeasured candidate with the largest expected gain net of its cost, nil when no gain
 // reaches MinGain or exceeds the cost. The value of a measurement is that of the best choice given its result; see
 // expectedChoice.
-func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *Probe {
+func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *probe {
 	loss := o.Loss
 	if loss == nil {
 		loss = func(_ resources.Allocation, s float64) float64 { return math.Log(s) }
@@ -176,7 +176,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	if math.IsNaN(best) || math.IsInf(best, 0) {
 		return nil
 	}
-	var out *Probe
+	var out *probe
 	most := 0.0
 	noise := math.Sqrt(m.probeNoise(o.Units))
 	losses = append(losses, nil) // the last entry is for staying at the measured candidate
@@ -188,7 +188,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 		losses[len(losses)-1] = lossDraws(slices.Clone(log), a, loss)
 		gain := best - expectedChoice(losses, sortedByMeasurement(log, noise))
 		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
-			most, out = net, &Probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
+			most, out = net, &probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
 		}
 	}
 	return out

@@ -22,8 +22,8 @@ import (
 // ErrNoMachine is returned when no machine satisfies the bounds of the question.
 var ErrNoMachine = errors.New("no machine")
 
-// Answer is the prediction for a question.
-type Answer struct {
+// answer is the prediction for a question.
+type answer struct {
 	Question *Question
 	Work     work
 	// Startup is the time from launch to the first work; unknown without a measurement, and then counted as zero.
@@ -50,7 +50,7 @@ type Answer struct {
 // Ask answers a question from measurements. The error wraps [transfer.ErrNoBasis] when no measurement resembles the
 // question, and [ErrNoMachine] when no machine satisfies its bounds. The cost is one prediction for each of at most
 // mostConfigurations configurations, and further predictions of some of them with hypothetical measurements.
-func Ask(q *Question, entries []history.Entry, learn learner) (*Answer, error) {
+func Ask(q *Question, entries []history.Entry, learn learner) (*answer, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func Ask(q *Question, entries []history.Entry, learn learner) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{Question: q, Work: s.work, Startup: s.startup, Configurations: s.configs, Options: s.options(), Interruptions: s.interruptions}
+	a := &answer{Question: q, Work: s.work, Startup: s.startup, Configurations: s.configs, Options: s.options(), Interruptions: s.interruptions}
 	a.Notes = append(append(a.Notes, q.Notes...), notes...)
 	if left > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: their speed cannot be predicted from any measurement", left, left+len(s.configs)))
@@ -241,10 +241,10 @@ func (s *predictionContext) options() []option {
 }
 
 // markets returns the markets in which the machine has a price.
-func (m *machine) markets() []Market {
-	var out []Market
+func (m *machine) markets() []market {
+	var out []market
 	if m.Rates != nil {
-		return []Market{marketOwned}
+		return []market{marketOwned}
 	}
 	if m.Offer.OnDemand > 0 {
 		out = append(out, marketOnDemand)
@@ -272,7 +272,7 @@ func interruptionsOf(q *Question, same []history.Entry) cost.Interruptions {
 }
 
 // remark appends notes about assumptions and omissions.
-func (a *Answer) remark() {
+func (a *answer) remark() {
 	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	q := a.Question
 	if !known(a.Startup) && a.Work.Quantity != transfer.Trainings {
@@ -300,7 +300,7 @@ func (a *Answer) remark() {
 	}
 }
 
-func (a *Answer) chosenConfiguration() *configuration {
+func (a *answer) chosenConfiguration() *configuration {
 	if a.Chosen < 0 {
 		return nil
 	}

@@ -49,7 +49,7 @@ type change struct {
 }
 
 // uncertainty decomposes the variance of the chosen option's time.
-func (s *predictionContext) uncertainty(a *Answer) *uncertainty {
+func (s *predictionContext) uncertainty(a *answer) *uncertainty {
 	c := a.chosenConfiguration()
 	u := &uncertainty{}
 	work, rate := width(s.work.Amount), width(c.Rate.Value)
@@ -76,7 +76,7 @@ const narrower = 0.95
 // probe returns a hypothetical probe of the job on one GPU of the chosen model if that narrows the prediction,
 // otherwise on the chosen configuration. It returns nil when neither helps, and for whole trainings, which a probe
 // cannot measure.
-func (s *predictionContext) probe(a *Answer) *probe {
+func (s *predictionContext) probe(a *answer) *probe {
 	if s.work.Quantity == transfer.Trainings {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *predictionContext) probe(a *Answer) *probe {
 
 // learnWith fits a predictor to the evidence of the reconsidered configurations and a hypothetical probe. Other
 // measurements have little influence, and a fit to all of them would take as long as the first one.
-func (s *predictionContext) learnWith(a *Answer, c configuration, rate float64) Predictor {
+func (s *predictionContext) learnWith(a *answer, c configuration, rate float64) Predictor {
 	wanted := map[string]bool{}
 	for _, i := range reconsidered(a) {
 		for _, g := range s.configs[i].Rate.Basis {
@@ -147,7 +147,7 @@ const mostReconsidered = 8
 
 // reconsidered returns the configurations that a hypothetical change could select: those of the front and the chosen
 // one.
-func reconsidered(a *Answer) []int {
+func reconsidered(a *answer) []int {
 	list := []int{a.Options[a.Chosen].Config}
 	for _, o := range a.Options {
 		if o.OnFront && !slices.Contains(list, o.Config) && len(list) < mostReconsidered {
@@ -158,7 +158,7 @@ func reconsidered(a *Answer) []int {
 }
 
 // chosenIf returns the option that would be chosen if a probe ran at this rate; the current choice when unknown.
-func (s *predictionContext) chosenIf(a *Answer, c configuration, rate float64) int {
+func (s *predictionContext) chosenIf(a *answer, c configuration, rate float64) int {
 	p := s.learnWith(a, c, rate)
 	options, ok := s.again(a, func(c configuration) (configuration, bool, error) { return s.repredict(p, c) })
 	if !ok {
@@ -172,7 +172,7 @@ func (s *predictionContext) chosenIf(a *Answer, c configuration, rate float64) i
 
 // like returns the position of the option on the same configuration, machine and market, or of the chosen one without
 // a match.
-func (a *Answer) like(o option) int {
+func (a *answer) like(o option) int {
 	for i, x := range a.Options {
 		if x.Config == o.Config && x.Machine == o.Machine && x.Market == o.Market {
 			return i
@@ -183,7 +183,7 @@ func (a *Answer) like(o option) int {
 
 // again returns the options with the reconsidered configurations predicted by otherwise; all others are excluded from
 // the choice.
-func (s *predictionContext) again(a *Answer, otherwise func(configuration) (configuration, bool, error)) ([]option, bool) {
+func (s *predictionContext) again(a *answer, otherwise func(configuration) (configuration, bool, error)) ([]option, bool) {
 	t := *s
 	t.configs = slices.Clone(s.configs)
 	list := reconsidered(a)
@@ -204,9 +204,9 @@ func (s *predictionContext) again(a *Answer, otherwise func(configuration) (conf
 }
 
 // changes returns the changes that would select another option, each computed.
-func (s *predictionContext) changes(a *Answer) []change {
+func (s *predictionContext) changes(a *answer) []change {
 	var out []change
-	for _, find := range []func(*Answer) (change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
+	for _, find := range []func(*answer) (change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
 		if c, ok := find(a); ok {
 			out = append(out, c)
 		}
@@ -215,7 +215,7 @@ func (s *predictionContext) changes(a *Answer) []change {
 }
 
 // byProbe returns the change by the result of a probe.
-func (s *predictionContext) byProbe(a *Answer) (change, bool) {
+func (s *predictionContext) byProbe(a *answer) (change, bool) {
 	p := a.Uncertainty.Probe
 	if p == nil || p.Slow == a.Chosen && p.Fast == a.Chosen {
 		return change{}, false
@@ -237,12 +237,12 @@ func (s *predictionContext) byProbe(a *Answer) (change, bool) {
 }
 
 // chosenWith returns the position of the option chosen under other limits.
-func (s *predictionContext) chosenWith(a *Answer, l limits) int {
+func (s *predictionContext) chosenWith(a *answer, l limits) int {
 	return selection(slices.Clone(a.Options), s.question.market(), l, s.question.Preference)
 }
 
 // byDeadline returns the change by the shortest longer deadline that selects a cheaper option.
-func (s *predictionContext) byDeadline(a *Answer) (change, bool) {
+func (s *predictionContext) byDeadline(a *answer) (change, bool) {
 	l := s.question.limits()
 	if l.seconds <= 0 || !a.Feasible {
 		return change{}, false
@@ -259,7 +259,7 @@ func (s *predictionContext) byDeadline(a *Answer) (change, bool) {
 }
 
 // byBudget returns the change by the smallest larger budget that selects a faster option.
-func (s *predictionContext) byBudget(a *Answer) (change, bool) {
+func (s *predictionContext) byBudget(a *answer) (change, bool) {
 	l := s.question.limits()
 	if l.usd <= 0 || !a.Feasible {
 		return change{}, false
@@ -288,7 +288,7 @@ func ascending(options []option, above float64, value func(option) float64) []fl
 }
 
 // byMarket returns the change to the other market if its choice is cheaper, or feasible when the present one is not.
-func (s *predictionContext) byMarket(a *Answer) (change, bool) {
+func (s *predictionContext) byMarket(a *answer) (change, bool) {
 	was := a.Options[a.Chosen]
 	other := Spot
 	if was.Market == Spot {
@@ -312,7 +312,7 @@ func (s *predictionContext) byMarket(a *Answer) (change, bool) {
 }
 
 // byEpochs returns the change by twice the work.
-func (s *predictionContext) byEpochs(a *Answer) (change, bool) {
+func (s *predictionContext) byEpochs(a *answer) (change, bool) {
 	if s.work.Quantity == transfer.Trainings {
 		return change{}, false
 	}
@@ -331,7 +331,7 @@ func (s *predictionContext) byEpochs(a *Answer) (change, bool) {
 }
 
 // byBatch returns the change by twice the batch size, if that is known.
-func (s *predictionContext) byBatch(a *Answer) (change, bool) {
+func (s *predictionContext) byBatch(a *answer) (change, bool) {
 	if math.IsNaN(s.question.Batch) {
 		return change{}, false
 	}
@@ -350,7 +350,7 @@ func (s *predictionContext) byBatch(a *Answer) (change, bool) {
 }
 
 // another returns the change to the option selected among modified ones, if it differs from the choice.
-func (s *predictionContext) another(a *Answer, options []option, kind, what string) (change, bool) {
+func (s *predictionContext) another(a *answer, options []option, kind, what string) (change, bool) {
 	at := selection(options, s.question.market(), s.question.limits(), s.question.Preference)
 	if at < 0 || a.like(options[at]) == a.Chosen {
 		return change{}, false
@@ -364,11 +364,11 @@ func (s *predictionContext) another(a *Answer, options []option, kind, what stri
 }
 
 // nearest describes what would be feasible when no option is, from the same predictions.
-func nearest(a *Answer) string { return page.PlainBlanks(nearestWords(a)) }
+func nearest(a *answer) string { return page.PlainBlanks(nearestWords(a)) }
 
 // nearestWords describes, in this order: the unmet requirement when no option fits, the absence of offers, or the
 // deadline and the budget that would be met by the other limit alone.
-func nearestWords(a *Answer) string {
+func nearestWords(a *answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {
 		for i := range a.Options {

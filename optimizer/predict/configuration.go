@@ -214,7 +214,7 @@ func counts(n int, divide bool) []int {
 func within(r resources.Range, n int) bool { return r == resources.Range{} || r.Min <= n && n <= r.Max }
 
 // cheapest returns the market in which a machine is cheapest.
-func (m *machine) cheapest() Market {
+func (m *machine) cheapest() market {
 	if m.Rates != nil {
 		return marketOwned
 	}
@@ -235,7 +235,7 @@ func (m *machine) part(c *configuration) resources.Allocation {
 }
 
 // hourly returns the hourly price of a configuration on a machine.
-func (m *machine) hourly(c *configuration, market Market) cost.USD {
+func (m *machine) hourly(c *configuration, market market) cost.USD {
 	switch market {
 	case marketOwned:
 		return m.Rates.Hourly(m.part(c))

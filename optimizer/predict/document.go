@@ -16,7 +16,7 @@ import (
 )
 
 // document converts an answer to a document.
-func (a *Answer) document() page.Document {
+func (a *answer) document() page.Document {
 	q := a.Question
 	picture := a.picture()
 	d := page.Document{Title: "Prediction for " + page.Clean(q.subject()), Subtitle: jobWords(q.Job, q.Batch), Answers: a.answers(), Wide: &picture,
@@ -46,7 +46,7 @@ const (
 )
 
 // marksWords returns a legend of the marks that occur in a list of options.
-func (a *Answer) marksWords(list []int) string {
+func (a *answer) marksWords(list []int) string {
 	var lacks, far string
 	for _, i := range list {
 		o := &a.Options[i]
@@ -60,7 +60,7 @@ func (a *Answer) marksWords(list []int) string {
 	return joined(lacks, far)
 }
 
-func (a *Answer) extrapolated(o *option) bool {
+func (a *answer) extrapolated(o *option) bool {
 	return len(a.Configurations[o.Config].Rate.Extrapolates) > 0
 }
 
@@ -70,7 +70,7 @@ func joined(texts ...string) string {
 }
 
 // answers returns the headline results. Without a chosen option, only the reason and the amount of work are listed.
-func (a *Answer) answers() []page.Answer {
+func (a *answer) answers() []page.Answer {
 	q := a.Question
 	var list []page.Answer
 	add := func(name, format string, args ...any) {
@@ -131,7 +131,7 @@ func peakWords(peak sla.Interval, has float64) string {
 }
 
 // spreadWords describes the sources of uncertainty in the time and the expected effect of a probe.
-func (a *Answer) spreadWords() string {
+func (a *answer) spreadWords() string {
 	u := a.Uncertainty
 	var parts []string
 	for _, p := range []struct {
@@ -156,7 +156,7 @@ func (a *Answer) spreadWords() string {
 const mostGrounds = 6
 
 // basisTable returns a table of the grounds of the choice.
-func (a *Answer) basisTable() *page.Table {
+func (a *answer) basisTable() *page.Table {
 	t := &page.Table{Columns: append(page.Right("share", "similarity"), page.Left("measured")...)}
 	for i := range a.Basis {
 		g := &a.Basis[i]
@@ -170,7 +170,7 @@ func (a *Answer) basisTable() *page.Table {
 }
 
 // front returns the positions of the options on the front and the chosen one, fastest first.
-func (a *Answer) front() []int {
+func (a *answer) front() []int {
 	var list []int
 	for i := range a.Options {
 		if a.Options[i].OnFront || i == a.Chosen {
@@ -184,7 +184,7 @@ func (a *Answer) front() []int {
 	return list
 }
 
-func (a *Answer) frontIntro() string {
+func (a *answer) frontIntro() string {
 	weighed := stat.Count(a.Options, func(o option) bool { return o.among(a.Question.market()) })
 	text := fmt.Sprintf("%s weighed; these are best in time, cost or resources", page.Plural(weighed, "option"))
 	if a.Question.limits().any() && a.Feasible {
@@ -197,13 +197,13 @@ func (a *Answer) frontIntro() string {
 const mostRows = 12
 
 // cut returns the rows of a list to display: of a long list, those around the chosen option.
-func (a *Answer) cut(list []int) []int {
+func (a *answer) cut(list []int) []int {
 	from := min(max(0, slices.Index(list, a.Chosen)-mostRows/2), max(0, len(list)-mostRows))
 	return list[from:min(len(list), from+mostRows)]
 }
 
 // table returns a table of options, optionally with the cost of interruptions.
-func (a *Answer) table(list []int, interruptions bool) *page.Table {
+func (a *answer) table(list []int, interruptions bool) *page.Table {
 	unit, limited := timeUnit(a.median()), a.Question.limits().any()
 	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", "priced", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
 	if limited {
@@ -246,7 +246,7 @@ func light(ok bool) page.Light {
 	return page.Bad
 }
 
-func (a *Answer) median() float64 {
+func (a *answer) median() float64 {
 	if a.Chosen >= 0 {
 		return a.Options[a.Chosen].Seconds.P50
 	}

@@ -30,7 +30,7 @@ func Exports() []string { return slices.Sorted(maps.Keys(exports)) }
 // ("sbatch"), a task of SkyPilot ("sky") or a Job of Kubernetes ("k8s-job"). The file requests only what was predicted, or belongs to the machine of the
 // option; its comments state the prediction and its basis. image is the container image of a Job; empty: a placeholder that
 // its comments name.
-func Export(w io.Writer, a *Answer, kind string, command []string, image string) error {
+func Export(w io.Writer, a *answer, kind string, command []string, image string) error {
 	write, ok := exports[kind]
 	if !ok {
 		return fmt.Errorf("export the prediction as %q: unknown, want one of %s", kind, strings.Join(Exports(), ", "))
@@ -65,7 +65,7 @@ const (
 
 // submission is the content of an exported file.
 type submission struct {
-	answer  *Answer
+	answer  *answer
 	option  *option
 	config  *configuration
 	command []string
@@ -75,7 +75,7 @@ type submission struct {
 	memory  float64 // GiB per node that hold the predicted peak; NaN if it is not predicted
 }
 
-func newSubmission(a *Answer, command []string) *submission {
+func newSubmission(a *answer, command []string) *submission {
 	o := &a.Options[a.Chosen]
 	c := &a.Configurations[o.Config]
 	s := &submission{answer: a, option: o, config: c, command: command, name: jobName(a.Question.subject()), cpus: c.CPUs, memory: math.NaN()}

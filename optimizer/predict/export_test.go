@@ -18,7 +18,7 @@ import (
 	"trainopt/resources"
 )
 
-func exported(t testing.TB, a *Answer, kind string, command ...string) string {
+func exported(t testing.TB, a *answer, kind string, command ...string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Export(&b, a, kind, command, ""); err != nil {
@@ -174,7 +174,7 @@ func TestExportRefuses(t *testing.T) {
 		q.Machines = []machine{m}
 	}))
 	for want, c := range map[string]struct {
-		a       *Answer
+		a       *answer
 		kind    string
 		command []string
 	}{
@@ -218,19 +218,19 @@ func TestExportJob(t *testing.T) {
 	yes := true
 	for name, c := range map[string]struct {
 		change func(*Question)
-		want   func(t *testing.T, a *Answer, j k8sJob)
+		want   func(t *testing.T, a *answer, j k8sJob)
 	}{
-		"plain": {func(q *Question) { q.Deadline, q.Resumable = 0, nil }, func(t *testing.T, a *Answer, j k8sJob) {
+		"plain": {func(q *Question) { q.Deadline, q.Resumable = 0, nil }, func(t *testing.T, a *answer, j k8sJob) {
 			if want := int64(math.Ceil(a.Options[a.Chosen].Seconds.P95 * 1.1)); j.Spec.ActiveDeadline != want || j.Spec.BackoffLimit != 0 || j.Spec.FailurePolicy != nil {
 				t.Errorf("%+v, want %d s", j.Spec, want)
 			}
 		}},
-		"deadline": {func(q *Question) { q.Deadline = 26 * time.Hour }, func(t *testing.T, _ *Answer, j k8sJob) {
+		"deadline": {func(q *Question) { q.Deadline = 26 * time.Hour }, func(t *testing.T, _ *answer, j k8sJob) {
 			if j.Spec.ActiveDeadline != 26*3600 {
 				t.Errorf("%d s, want the deadline", j.Spec.ActiveDeadline)
 			}
 		}},
-		"resumable": {func(q *Question) { q.Deadline, q.Resumable, q.StopSignal = 0, &yes, "SIGTERM" }, func(t *testing.T, _ *Answer, j k8sJob) {
+		"resumable": {func(q *Question) { q.Deadline, q.Resumable, q.StopSignal = 0, &yes, "SIGTERM" }, func(t *testing.T, _ *answer, j k8sJob) {
 			if j.Spec.BackoffLimit == 0 || j.Spec.FailurePolicy == nil || j.Spec.Template.Spec.Grace != saveSeconds {
 				t.Errorf("%+v", j.Spec)
 			}

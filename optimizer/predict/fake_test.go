@@ -109,7 +109,7 @@ func asking(change func(*Question)) *Question {
 	return q
 }
 
-func ask(t testing.TB, f *fake, q *Question, entries ...history.Entry) *Answer {
+func ask(t testing.TB, f *fake, q *Question, entries ...history.Entry) *answer {
 	t.Helper()
 	a, err := Ask(q, entries, f.learn)
 	if err != nil {
@@ -136,7 +136,7 @@ func published(model string) history.Entry {
 
 func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance*math.Abs(want) }
 
-func chosen(a *Answer) string {
+func chosen(a *answer) string {
 	if a.Chosen < 0 {
 		return ""
 	}

@@ -58,7 +58,7 @@ type optionForm struct {
 	CPUs         page.Number `json:"cpus"`
 	Batch        page.Number `json:"batch"`
 	Machine      string      `json:"machine"`
-	Market       Market      `json:"market"`
+	Market       market      `json:"market"`
 	USDPerHour   page.Number `json:"usd_per_hour"`
 	Dated        *string     `json:"prices_dated"`
 	AgeDays      *int        `json:"age_days"`
@@ -87,7 +87,7 @@ func textOrNull(s string) *string {
 	return &s
 }
 
-func (a *Answer) optionForm(o *option) optionForm {
+func (a *answer) optionForm(o *option) optionForm {
 	c := &a.Configurations[o.Config]
 	cpus := math.NaN()
 	if c.GPUs == 0 {
@@ -115,7 +115,7 @@ func (o *option) dated() string {
 type object map[string]any
 
 // renderJSON writes the format described at [Schema].
-func renderJSON(w io.Writer, a *Answer) error {
+func renderJSON(w io.Writer, a *answer) error {
 	q, j, i := a.Question, a.Question.Job, a.Interruptions
 	options := []optionForm{}
 	for k := range a.Options {
@@ -166,7 +166,7 @@ func limit(v float64) page.Number {
 	return page.Number(v)
 }
 
-func (a *Answer) uncertaintyForm() any {
+func (a *answer) uncertaintyForm() any {
 	u := a.Uncertainty
 	if u == nil {
 		return nil
@@ -179,7 +179,7 @@ func (a *Answer) uncertaintyForm() any {
 }
 
 // lines returns one row per option; unknown values are blank.
-func (a *Answer) lines() [][]string {
+func (a *answer) lines() [][]string {
 	head := []string{"gpu", "gpus", "nodes", "cpus", "batch", "machine", "market", "usd_per_hour", "prices_dated"}
 	spreads := []string{"seconds", "cost_usd", "paid_hours", "throughput", "units_per_s", "peak_memory_gib", "peak_gpu_memory_gib"}
 	for _, name := range spreads {

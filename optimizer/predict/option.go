@@ -23,10 +23,10 @@ const (
 
 // option is a configuration on one machine in one market.
 type option struct {
-	Config  int // position in Answer.Configurations
+	Config  int // position in answer.Configurations
 	Machine string
 	Offer   cost.Offer
-	Market  Market
+	Market  market
 	Hourly  cost.USD // of all machines of the configuration
 	Seconds sla.Interval
 	CostUSD sla.Interval
@@ -87,7 +87,7 @@ const endless = 1000
 
 // price returns the option of a configuration on a machine in a market; false without a price or for an option that
 // practically never finishes.
-func price(c *configuration, at int, m *machine, market Market, spot cost.Interruptions, least cost.Need) (option, bool) {
+func price(c *configuration, at int, m *machine, market market, spot cost.Interruptions, least cost.Need) (option, bool) {
 	o := option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
 	offer := m.Offer
 	offer.OnDemand, offer.Spot, offer.UseSpot = o.Hourly, 0, false
@@ -117,7 +117,7 @@ func (m *machine) name() string {
 func nodes(c *configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
 
 // among reports whether an option can be chosen in a market: it fits, and is offered there or on a local machine.
-func (o *option) among(market Market) bool {
+func (o *option) among(market market) bool {
 	return o.Fit != doesNotFit && (o.Market == market || o.Market == marketOwned)
 }
 
@@ -127,7 +127,7 @@ const tie = 0.01
 // selection marks the front of the options in a market (and on local machines) and returns the position of the one
 // that the preference selects. When no option is feasible, it returns the one most likely to meet the limits, and −1
 // when none fits.
-func selection(options []option, market Market, l limits, preference plan.Preference) int {
+func selection(options []option, market market, l limits, preference plan.Preference) int {
 	var feasible, fitting []int
 	for i := range options {
 		o := &options[i]
@@ -179,7 +179,7 @@ func likeliest(options []option, among []int) int {
 // cheapest returns the positions of the n cheapest options of a market that fit, with one per configuration and
 // cloud. Feasible options come first; ties are ordered by time, resources and name. Spot options with an expected
 // cost above the same machine on demand are omitted.
-func cheapest(options []option, market Market, n int) []int {
+func cheapest(options []option, market market, n int) []int {
 	var list []int
 	for i := range options {
 		if o := &options[i]; o.Market == market && o.Fit != doesNotFit && !(market == Spot && o.CostUSD.P50 >= onDemand(o)) {

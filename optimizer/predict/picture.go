@@ -12,7 +12,7 @@ import (
 
 // picture plots time × cost of the options in the market of the question, with the front as a line and the intervals
 // of the front.
-func (a *Answer) picture() page.Picture {
+func (a *answer) picture() page.Picture {
 	limits := a.Question.limits()
 	s := page.Scatter{ID: "options", Title: "Time and cost of every option (predicted)", XName: "time of the whole job", YName: "cost of the whole job, USD", TimeX: true,
 		Intervals: true, XLimit: page.Level{Name: "deadline", Value: limits.seconds}, YLimit: page.Level{Name: "budget", Value: limits.usd},
@@ -44,7 +44,7 @@ func (a *Answer) picture() page.Picture {
 }
 
 // mark returns the mark of an option with its tooltip and, on the front, its intervals.
-func (a *Answer) mark(o *option) page.Mark {
+func (a *answer) mark(o *option) page.Mark {
 	m := page.Mark{X: o.Seconds.P50, Y: o.CostUSD.P50, Radius: page.ShareRadius(o.Resource), Class: "quiet"}
 	if o.OnFront {
 		m.Class, m.Whiskers = "on-front", &page.Whiskers{XLo: o.Seconds.P5, XHi: o.Seconds.P95, YLo: o.CostUSD.P5, YHi: o.CostUSD.P95}

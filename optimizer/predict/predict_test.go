@@ -186,7 +186,7 @@ func TestStartUp(t *testing.T) {
 	if d := with.Configurations[0].Seconds.P50 - without.Configurations[0].Seconds.P50; !near(d, 30, 1e-6) {
 		t.Errorf("a start-up of 30 s adds %g s", d)
 	}
-	said := func(a *Answer) bool {
+	said := func(a *answer) bool {
 		return slices.ContainsFunc(a.Notes, func(n string) bool { return strings.Contains(n, "launch to the first work is not known") })
 	}
 	if said(with) || !said(without) {
@@ -234,7 +234,7 @@ func TestNoBasis(t *testing.T) {
 
 // TestFit: machines that are too small are omitted, and unknown requirements are reported.
 func TestFit(t *testing.T) {
-	fit := func(a *Answer, machine string) (fitKind, string) {
+	fit := func(a *answer, machine string) (fitKind, string) {
 		for _, o := range a.Options {
 			if o.Machine == machine {
 				return o.Fit, o.Lacks
@@ -449,7 +449,7 @@ func TestOwnUnits(t *testing.T) {
 
 // TestChanges: a change is listed exactly when it changes the choice, with its saving.
 func TestChanges(t *testing.T) {
-	kinds := func(a *Answer) map[string]change {
+	kinds := func(a *answer) map[string]change {
 		out := map[string]change{}
 		for _, c := range a.Changes {
 			out[c.Kind] = c
@@ -521,7 +521,7 @@ func TestProperties(t *testing.T) {
 		q.Deadline = time.Duration(rapid.Int64Range(0, 100).Draw(t, "deadline h")) * time.Hour
 		q.Budget = cost.USD(rapid.IntRange(0, 100).Draw(t, "budget"))
 		q.Preference = plan.Preference{Time: rapid.Float64Range(0, 1).Draw(t, "time"), Cost: rapid.Float64Range(0, 1).Draw(t, "cost"), Resource: 0.01}
-		q.Market = rapid.SampledFrom([]Market{marketOnDemand, Spot}).Draw(t, "market")
+		q.Market = rapid.SampledFrom([]market{marketOnDemand, Spot}).Draw(t, "market")
 		twin := rapid.SampledFrom(sky()[:6]).Draw(t, "twin")
 		twin.Offer.Type += "-dear"
 		twin.Offer.Cloud = rapid.SampledFrom([]string{"sky", "sea"}).Draw(t, "cloud")

@@ -25,14 +25,14 @@ type Predictor interface {
 // of measuring.
 type learner func([]history.Entry) Predictor
 
-// Market is the way in which a cloud machine is paid for.
-type Market string
+// market is the way in which a cloud machine is paid for.
+type market string
 
 const (
-	marketOnDemand Market = "on demand"
-	Spot           Market = "spot"
+	marketOnDemand market = "on demand"
+	Spot           market = "spot"
 	// marketOwned is a local machine with given rates.
-	marketOwned Market = "own rates"
+	marketOwned market = "own rates"
 )
 
 // machine is a machine that can run the job.
@@ -77,7 +77,7 @@ type Question struct {
 	Budget     cost.USD      // 0: none
 	Preference plan.Preference
 	Machines   []machine
-	Market     Market    // of cloud machines, among which the option is chosen; "" means on demand
+	Market     market    // of cloud machines, among which the option is chosen; "" means on demand
 	Today      time.Time // day of the question, for the age of prices; zero: no age is given
 	Top        int       // length of the lists of cheapest options; 0 means 5
 	Notes      []string
@@ -110,7 +110,7 @@ func (q *Question) Validate() error {
 	return errors.Join(problems...)
 }
 
-func (q *Question) market() Market { return cmp.Or(q.Market, marketOnDemand) }
+func (q *Question) market() market { return cmp.Or(q.Market, marketOnDemand) }
 
 func (q *Question) top() int { return cmp.Or(q.Top, 5) }
 

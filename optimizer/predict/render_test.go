@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // shown is an answer with content in every section.
-func shown(t testing.TB) *Answer {
+func shown(t testing.TB) *answer {
 	f := newFake()
 	f.gpu = math.NaN()
 	f.units = 3.6e5
@@ -33,7 +33,7 @@ func shown(t testing.TB) *Answer {
 	}), ran("20261120-093000-ab12", 20, 3), ran("20261101-093000-cd34", 10, 1))
 }
 
-func rendered(t testing.TB, a *Answer, format string) string {
+func rendered(t testing.TB, a *answer, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := a.Render(&b, format); err != nil {

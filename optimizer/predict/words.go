@@ -49,7 +49,7 @@ func (c *configuration) words() string {
 }
 
 // optionWords returns the display name of an option: "4 × T4, aws:g4dn.12xlarge, on demand".
-func (a *Answer) optionWords(o *option) string {
+func (a *answer) optionWords(o *option) string {
 	return fmt.Sprintf("%s, %s, %s", a.Configurations[o.Config].words(), o.Machine, o.Market)
 }
 
@@ -154,7 +154,7 @@ func (q *Question) boundsWords() string {
 }
 
 // spotWords describes the assumptions about spot capacity.
-func (a *Answer) spotWords() string {
+func (a *answer) spotWords() string {
 	i := a.Interruptions
 	words := "a job that is not known to resume begins again each time"
 	switch r := a.Question.Resumable; {

@@ -7,20 +7,21 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
 // build assembles the document of the whole report.
-func build(d *Data) document {
+func build(d *data) page.Document {
 	r := d.Record
 	state, l := verdict(d)
-	doc := document{Title: titleOf(r), State: state, Light: l, Subtitle: r.RunID}
+	doc := page.Document{Title: titleOf(r), State: state, Light: l, Subtitle: r.RunID}
 	if !r.StartedAt.IsZero() {
 		doc.Subtitle += " · started " + r.StartedAt.Format("2006-01-02 15:04:05 MST")
 	}
 	doc.Answers = answers(d)
 	doc.Tiles = tiles(d)
-	for _, s := range []func(*Data) section{
+	for _, s := range []func(*data) page.Section{
 		outputSection, slaSection, comparisonSection, slaChangeSection, predictionSection, optionsSection,
 		resourceSection, decisionSection, wasteSection, recommendationSection, runSection, baselineSection,
 		probeSection, modelSection, trainingSection, machineSection, warningSection,
@@ -41,43 +42,43 @@ func titleOf(r *journal.Record) string {
 	return "run"
 }
 
-func stateOf(d *Data) (string, light) {
+func stateOf(d *data) (string, page.Light) {
 	r := d.Record
 	switch r.State {
 	case journal.Done:
-		return "finished", good
+		return "finished", page.Good
 	case journal.Failed:
-		return "failed", bad
+		return "failed", page.Bad
 	case journal.Stopped:
-		return "stopped", warn
+		return "stopped", page.Warn
 	case journal.Planned:
-		return "planned only", muted
+		return "planned only", page.Muted
 	}
 	if d.Agent != nil {
-		return "running", good
+		return "running", page.Good
 	}
-	return "interrupted", warn
+	return "interrupted", page.Warn
 }
 
 // verdict returns the state of the run and the outcome of its SLA, with the light of both.
-func verdict(d *Data) (string, light) {
+func verdict(d *data) (string, page.Light) {
 	state, l := stateOf(d)
 	if d.Record.State != journal.Done {
 		return state, l
 	}
 	switch a := slaAnswer(d); a.Light {
-	case good:
-		return state + ", SLA met", good
-	case bad:
-		return state + ", SLA missed", bad
+	case page.Good:
+		return state + ", SLA met", page.Good
+	case page.Bad:
+		return state + ", SLA missed", page.Bad
 	}
 	return state, l
 }
 
-func answers(d *Data) []answer {
-	list := []answer{finishedAnswer(d), slaAnswer(d), costAnswer(d), predictionAnswer(d), savingAnswer(d)}
+func answers(d *data) []page.Answer {
+	list := []page.Answer{finishedAnswer(d), slaAnswer(d), costAnswer(d), predictionAnswer(d), savingAnswer(d)}
 	if p := d.Record.Power; p != nil {
-		list = append(list, answer{Question: "Power limit", Text: powerWords(p), Light: muted})
+		list = append(list, page.Answer{Question: "Power limit", Text: powerWords(p), Light: page.Muted})
 	}
 	if a, ok := riskAnswer(d); ok {
 		list = append(list, a)
@@ -88,13 +89,13 @@ func answers(d *Data) []answer {
 	return list
 }
 
-func finishedAnswer(d *Data) answer {
+func finishedAnswer(d *data) page.Answer {
 	r := d.Record
-	a := answer{Question: "Finished"}
+	a := page.Answer{Question: "Finished"}
 	_, a.Light = stateOf(d)
 	after := ""
 	if r.Outcome.Seconds.Known() {
-		after = " after " + number(r.Outcome.Seconds, duration)
+		after = " after " + number(r.Outcome.Seconds, page.Duration)
 	}
 	switch a.Text = progress(r); {
 	case r.State == journal.Done:
@@ -137,11 +138,11 @@ func progress(r *journal.Record) string {
 	}
 	switch {
 	case done.Known() && r.Training.TotalUnits > 0:
-		return fmt.Sprintf("%s of %s", count(float64(done)), plural(int(r.Training.TotalUnits), unit))
+		return fmt.Sprintf("%s of %s", page.Count(float64(done)), page.Plural(int(r.Training.TotalUnits), unit))
 	case done.Known():
-		return count(float64(done)) + " " + unit + "s"
+		return page.Count(float64(done)) + " " + unit + "s"
 	case r.Outcome.Rows > 0:
-		return plural(r.Outcome.Rows, "row") + " in the training log"
+		return page.Plural(r.Outcome.Rows, "row") + " in the training log"
 	}
 	return ""
 }
@@ -195,8 +196,8 @@ func newDetail(words string, e *journal.Exit) string {
 }
 
 // slaAnswer lists the limits grouped by status, the worst status first. The light is that of the worst status.
-func slaAnswer(d *Data) answer {
-	a := answer{Question: "SLA"}
+func slaAnswer(d *data) page.Answer {
+	a := page.Answer{Question: "SLA"}
 	r := d.Record
 	byStatus := map[sla.Status][]string{}
 	for _, v := range r.SLA.Verdicts {
@@ -205,7 +206,7 @@ func slaAnswer(d *Data) answer {
 	}
 	n := len(r.SLA.Verdicts)
 	if n == 0 {
-		a.Text, a.Light = "no limits set", muted
+		a.Text, a.Light = "no limits set", page.Muted
 		if limited(r.SLA) {
 			a.Text = "limits are set; no verdict yet"
 		}
@@ -213,13 +214,13 @@ func slaAnswer(d *Data) answer {
 	}
 	switch {
 	case len(byStatus[sla.Violated]) > 0:
-		a.Light = bad
+		a.Light = page.Bad
 	case len(byStatus[sla.AtRisk]) > 0:
-		a.Light = warn
+		a.Light = page.Warn
 	case len(byStatus[sla.Unknown]) > 0:
-		a.Light = muted
+		a.Light = page.Muted
 	default:
-		a.Light = good
+		a.Light = page.Good
 	}
 	var parts []string
 	for _, status := range []sla.Status{sla.Violated, sla.AtRisk, sla.Met, sla.Unknown} {
@@ -248,31 +249,31 @@ func statusWord(r *journal.Record, s sla.Status) string {
 	case r.State == journal.Planned:
 		return "unknown (not started)"
 	}
-	return "unknown (" + noData + ")"
+	return "unknown (" + page.NoData + ")"
 }
 
 func limited(s journal.SLA) bool { return len(s.Agreed()) > 0 }
 
-func costAnswer(d *Data) answer {
+func costAnswer(d *data) page.Answer {
 	r := d.Record
-	a := answer{Question: "Cost", Text: number(r.Outcome.CostUSD, usd)}
+	a := page.Answer{Question: "Cost", Text: number(r.Outcome.CostUSD, page.USD)}
 	if !r.Outcome.CostUSD.Known() {
-		a.Light = muted
+		a.Light = page.Muted
 		return a
 	}
 	if p := r.Outcome.ProbeCostUSD; p.Known() && p > 0 {
-		a.Text += ", of which " + number(p, usd) + " for probes"
+		a.Text += ", of which " + number(p, page.USD) + " for probes"
 	}
 	if b := r.SLA.LimitOf(sla.Cost); b.Known() {
-		a.Text += fmt.Sprintf("; %s of the budget of %s", percent(100*float64(r.Outcome.CostUSD/b)), number(b, usd))
+		a.Text += fmt.Sprintf("; %s of the budget of %s", page.Percent(100*float64(r.Outcome.CostUSD/b)), number(b, page.USD))
 	}
 	return a
 }
 
 // predictionAnswer shows the predicted time and cost. For a finished run it adds how many outcomes lie inside their 90
 // % intervals.
-func predictionAnswer(d *Data) answer {
-	a := answer{Question: "Predicted", Light: muted, Text: "nothing was predicted"}
+func predictionAnswer(d *data) page.Answer {
+	a := page.Answer{Question: "Predicted", Light: page.Muted, Text: "nothing was predicted"}
 	if totalUnknown(d.Record) {
 		a.Text = noTotal
 		return a
@@ -284,17 +285,17 @@ func predictionAnswer(d *Data) answer {
 		}
 		return a
 	}
-	a.Light = dark
-	a.Text = interval(p.Prediction.Seconds, duration)
+	a.Light = page.Dark
+	a.Text = interval(p.Prediction.Seconds, page.Duration)
 	if predicted(p.Prediction.CostUSD) {
-		a.Text += " and " + interval(p.Prediction.CostUSD, usd)
+		a.Text += " and " + interval(p.Prediction.CostUSD, page.USD)
 	}
 	if d.Record.State != journal.Done {
 		return a
 	}
 	if d.Record.EndedEarly() {
 		a.Text += fmt.Sprintf(" for %s, not compared: the training ended with %s", wholeJob(d.Record.Training), progress(d.Record))
-		a.Light = muted
+		a.Light = page.Muted
 		return a
 	}
 	held, of := 0, 0
@@ -307,9 +308,9 @@ func predictionAnswer(d *Data) answer {
 		}
 	}
 	if held < of {
-		a.Text, a.Light = a.Text+fmt.Sprintf("; outside the 90 %% intervals: %d of %d outcomes", of-held, of), warn
+		a.Text, a.Light = a.Text+fmt.Sprintf("; outside the 90 %% intervals: %d of %d outcomes", of-held, of), page.Warn
 	} else if of > 0 {
-		a.Text, a.Light = a.Text+"; the outcome lies inside the 90 % intervals", good
+		a.Text, a.Light = a.Text+"; the outcome lies inside the 90 % intervals", page.Good
 	}
 	return a
 }
@@ -338,23 +339,23 @@ func realised(r *journal.Record) []realisation {
 	}
 	p, o, whole := r.Plan.Prediction, r.Outcome, r.State == journal.Done && !r.EndedEarly()
 	list := []realisation{
-		{name: "time", predicted: p.Seconds, outcome: float64(o.Seconds), one: duration, comparable: whole},
-		{name: "cost", predicted: p.CostUSD, outcome: float64(o.CostUSD), one: usd, comparable: whole},
+		{name: "time", predicted: p.Seconds, outcome: float64(o.Seconds), one: page.Duration, comparable: whole},
+		{name: "cost", predicted: p.CostUSD, outcome: float64(o.CostUSD), one: page.USD, comparable: whole},
 		{name: "throughput", predicted: p.Throughput, outcome: float64(o.Throughput), one: rate(r), comparable: r.State == journal.Done},
 	}
 	for i := range list {
 		c := &list[i]
-		c.comparable = c.comparable && predicted(c.predicted) && known(c.outcome)
+		c.comparable = c.comparable && predicted(c.predicted) && page.Known(c.outcome)
 		c.inside = c.comparable && c.outcome >= c.predicted.P5 && c.outcome <= c.predicted.P95
 	}
 	return list
 }
 
-func savingAnswer(d *Data) answer {
+func savingAnswer(d *data) page.Answer {
 	r := d.Record
-	a := answer{Question: "vs. baseline", Light: muted}
+	a := page.Answer{Question: "vs. baseline", Light: page.Muted}
 	if s := r.Spot; s != nil && s.SavingPct.Known() && r.State == journal.Done {
-		a.Question, a.Text = "vs. on demand", fmt.Sprintf("cost %s against %s on demand alone, at the measured pace", change(-float64(s.SavingPct)), number(s.AloneUSD, usd))
+		a.Question, a.Text = "vs. on demand", fmt.Sprintf("cost %s against %s on demand alone, at the measured pace", change(-float64(s.SavingPct)), number(s.AloneUSD, page.USD))
 		a.Light = changeLight(-s.SavingPct, nil)
 		return a
 	}
@@ -391,8 +392,8 @@ func noComparison(r *journal.Record) string {
 		return "not comparable: the speed of the machine, or of the training at one allocation, changed during the run"
 	case journal.BasisEarlier:
 		b := r.Baseline
-		return "not measured in this run; an earlier run at the baseline, under unknown conditions, gives " + interval(b.Seconds, duration) +
-			" and " + interval(b.CostUSD, usd) + " for the same work"
+		return "not measured in this run; an earlier run at the baseline, under unknown conditions, gives " + interval(b.Seconds, page.Duration) +
+			" and " + interval(b.CostUSD, page.USD) + " for the same work"
 	}
 	return "not measured: the baseline configuration was not timed"
 }
@@ -403,39 +404,39 @@ func changeWithInterval(n journal.Number, i *sla.Interval) string {
 	if !n.Known() {
 		return "not measured"
 	}
-	if i == nil || !known(i.P5) || !known(i.P95) {
+	if i == nil || !page.Known(i.P5) || !page.Known(i.P95) {
 		return change(float64(n))
 	}
-	return change(float64(n)) + " (90" + nb + "% CI " + between(*i, change) + ")"
+	return change(float64(n)) + " (90" + page.Blank + "% CI " + between(*i, change) + ")"
 }
 
 // changeLight rates the change of a quantity that should decrease: good or bad only if the sign holds over the whole
 // interval.
-func changeLight(n journal.Number, i *sla.Interval) light {
+func changeLight(n journal.Number, i *sla.Interval) page.Light {
 	lo, hi := float64(n), float64(n)
-	if i != nil && known(i.P5) && known(i.P95) {
+	if i != nil && page.Known(i.P5) && page.Known(i.P95) {
 		lo, hi = math.Min(lo, i.P5), math.Max(hi, i.P95)
 	}
 	switch {
-	case !known(lo):
-		return muted
+	case !page.Known(lo):
+		return page.Muted
 	case hi < 0:
-		return good
+		return page.Good
 	case lo > 0:
-		return bad
+		return page.Bad
 	}
-	return dark
+	return page.Dark
 }
 
 // trade combines the lights of two changes: one good and one bad make a trade-off, which is neither.
-func trade(a, b light) light {
+func trade(a, b page.Light) page.Light {
 	switch {
 	case a == b:
 		return a
-	case a != good && a != bad:
+	case a != page.Good && a != page.Bad:
 		return b
-	case b != good && b != bad:
+	case b != page.Good && b != page.Bad:
 		return a
 	}
-	return dark
+	return page.Dark
 }

@@ -31,69 +31,69 @@ func Calibration(w io.Writer, t *history.Calibration, format string) error {
 // contain the outcome with a probability of 99 %.
 const fewRuns = 10
 
-func calibrationPage(t *history.Calibration) document {
-	doc := document{Title: "Calibration", Subtitle: "How often predictions were right. A 90 % interval should contain the outcome nine times in ten.",
+func calibrationPage(t *history.Calibration) page.Document {
+	doc := page.Document{Title: "Calibration", Subtitle: "How often predictions were right. A 90 % interval should contain the outcome nine times in ten.",
 		Footer: "Scored are finished runs with a prediction of the whole run. Error: actual value relative to the predicted median."}
-	doc.Answers = []answer{heldAnswer(t), offAnswer(t), widenAnswer(t)}
+	doc.Answers = []page.Answer{heldAnswer(t), offAnswer(t), widenAnswer(t)}
 	if t.All.Runs == 0 {
 		doc.Answers = doc.Answers[:1]
 		return doc
 	}
-	doc.Sections = []section{
-		{ID: "families", Title: "By model family", Blocks: []block{{Table: familyTable(t)}}},
+	doc.Sections = []page.Section{
+		{ID: "families", Title: "By model family", Blocks: []page.Block{{Table: familyTable(t)}}},
 	}
 	if len(t.Scores) > 0 {
-		doc.Sections = append(doc.Sections, section{ID: "quantities", Title: "By quantity", Blocks: []block{{Table: quantityTable(t)}}}, section{ID: "scores", Title: "Predicted and actual", Blocks: []block{{Table: scoreTable(t)}}})
+		doc.Sections = append(doc.Sections, page.Section{ID: "quantities", Title: "By quantity", Blocks: []page.Block{{Table: quantityTable(t)}}}, page.Section{ID: "scores", Title: "Predicted and actual", Blocks: []page.Block{{Table: scoreTable(t)}}})
 	}
 	return doc
 }
 
-func heldAnswer(t *history.Calibration) answer {
-	a := answer{Question: "Coverage", Light: muted}
+func heldAnswer(t *history.Calibration) page.Answer {
+	a := page.Answer{Question: "Coverage", Light: page.Muted}
 	s := t.All.ByQuantity[history.QuantitySeconds]
 	switch {
 	case t.All.Runs == 0:
 		a.Text = "no prediction yet: nothing to score"
 	case s.N == 0:
-		a.Text = plural(t.All.Runs, "run") + " predicted, none finished: nothing to score"
+		a.Text = page.Plural(t.All.Runs, "run") + " predicted, none finished: nothing to score"
 	default:
-		a.Text = fmt.Sprintf("%d of %s of time inside their interval, %s (95 %% CI %s to %s)", s.Inside, plural(s.N, "prediction"), number(s.Share, share), number(s.Lo, share), number(s.Hi, share))
-		a.Light = good
+		a.Text = fmt.Sprintf("%d of %s of time inside their interval, %s (95 %% CI %s to %s)", s.Inside, page.Plural(s.N, "prediction"), number(s.Share, page.Share), number(s.Lo, page.Share), number(s.Hi, page.Share))
+		a.Light = page.Good
 		if s.Hi < 0.9 {
-			a.Light = bad
+			a.Light = page.Bad
 			a.Text += "; the intervals are too narrow"
 		} else if s.N < fewRuns {
-			a.Light = muted
+			a.Light = page.Muted
 			a.Text += "; too few to judge"
 		}
 	}
 	return a
 }
 
-func offAnswer(t *history.Calibration) answer {
+func offAnswer(t *history.Calibration) page.Answer {
 	s := t.All.ByQuantity[history.QuantitySeconds]
 	if s.N == 0 {
-		return answer{Question: "Error", Text: noData, Light: muted}
+		return page.Answer{Question: "Error", Text: page.NoData, Light: page.Muted}
 	}
-	return answer{Question: "Error", Text: fmt.Sprintf("median error of time %s, absolute %s; intervals span %.2f×", number(100*s.Bias, change), number(100*s.MedianError, percent), s.Width)}
+	return page.Answer{Question: "Error", Text: fmt.Sprintf("median error of time %s, absolute %s; intervals span %.2f×", number(100*s.Bias, change), number(100*s.MedianError, page.Percent), s.Width)}
 }
 
-func widenAnswer(t *history.Calibration) answer {
-	a := answer{Question: "Next", Text: "intervals are not adjusted"}
+func widenAnswer(t *history.Calibration) page.Answer {
+	a := page.Answer{Question: "Next", Text: "intervals are not adjusted"}
 	if w := t.All.Widen; math.Abs(float64(w)-1) >= 0.005 {
 		a.Text = fmt.Sprintf("intervals of the next prediction are widened %.2f times (on log scale; the factor of each family is listed below)", w)
 	}
 	return a
 }
 
-func familyTable(t *history.Calibration) *grid {
-	g := &grid{Columns: append(left("Family"), right("Predicted", "Scored", "Coverage", "95 % CI", "Abs. error", "Error", "Next ×")...)}
+func familyTable(t *history.Calibration) *page.Table {
+	g := &page.Table{Columns: append(page.Left("Family"), page.Right("Predicted", "Scored", "Coverage", "95 % CI", "Abs. error", "Error", "Next ×")...)}
 	line := func(l history.FamilyCalibration, name string) {
 		s := l.ByQuantity[history.QuantitySeconds]
-		cells := row(name, count(float64(l.Runs)), count(float64(l.Scored)), noData, noData, noData, noData, fmt.Sprintf("%.2f", l.Widen))
+		cells := page.Row(name, page.Count(float64(l.Runs)), page.Count(float64(l.Scored)), page.NoData, page.NoData, page.NoData, page.NoData, fmt.Sprintf("%.2f", l.Widen))
 		if s.N > 0 {
-			cells[3].Text, cells[4].Text = number(s.Share, share), number(s.Lo, share)+" to "+number(s.Hi, share)
-			cells[5].Text, cells[6].Text = number(100*s.MedianError, percent), number(100*s.Bias, change)
+			cells[3].Text, cells[4].Text = number(s.Share, page.Share), number(s.Lo, page.Share)+" to "+number(s.Hi, page.Share)
+			cells[5].Text, cells[6].Text = number(100*s.MedianError, page.Percent), number(100*s.Bias, change)
 		}
 		g.Rows = append(g.Rows, cells)
 	}
@@ -104,15 +104,15 @@ func familyTable(t *history.Calibration) *grid {
 	return g
 }
 
-func quantityTable(t *history.Calibration) *grid {
-	g := &grid{Columns: append(left("Quantity"), right("Scored", "Coverage", "Below interval", "Above interval", "Abs. error", "Error", "Spans ×")...)}
+func quantityTable(t *history.Calibration) *page.Table {
+	g := &page.Table{Columns: append(page.Left("Quantity"), page.Right("Scored", "Coverage", "Below interval", "Above interval", "Abs. error", "Error", "Spans ×")...)}
 	for _, q := range history.Quantities {
 		s := t.All.ByQuantity[q]
 		if s.N == 0 {
 			continue
 		}
-		g.Rows = append(g.Rows, row(quantityWords[q].name, count(float64(s.N)), number(s.Share, share), count(float64(s.Below)), count(float64(s.Above)),
-			number(100*s.MedianError, percent), number(100*s.Bias, change), fmt.Sprintf("%.2f", s.Width)))
+		g.Rows = append(g.Rows, page.Row(quantityWords[q].name, page.Count(float64(s.N)), number(s.Share, page.Share), page.Count(float64(s.Below)), page.Count(float64(s.Above)),
+			number(100*s.MedianError, page.Percent), number(100*s.Bias, change), fmt.Sprintf("%.2f", s.Width)))
 	}
 	return g
 }
@@ -121,26 +121,26 @@ var quantityWords = map[history.Quantity]struct {
 	name string
 	one  func(float64) string
 }{
-	history.QuantitySeconds:    {"time", duration},
-	history.QuantityCostUSD:    {"cost", usd},
+	history.QuantitySeconds:    {"time", page.Duration},
+	history.QuantityCostUSD:    {"cost", page.USD},
 	history.QuantityThroughput: {"throughput", throughput},
 }
 
-func scoreTable(t *history.Calibration) *grid {
-	g := &grid{Columns: append(left("Run", "Family", "Quantity"), right("Predicted", "Actual", "Error")...), Long: true}
+func scoreTable(t *history.Calibration) *page.Table {
+	g := &page.Table{Columns: append(page.Left("Run", "Family", "Quantity"), page.Right("Predicted", "Actual", "Error")...), Long: true}
 	for _, s := range t.Scores {
 		words := quantityWords[s.Quantity]
-		l := good
+		l := page.Good
 		if s.Side != 0 {
-			l = bad
+			l = page.Bad
 		}
-		g.Rows = append(g.Rows, with(row(s.Run, s.Family, words.name, interval(s.Predicted, words.one), words.one(s.Realised), change(100*math.Expm1(s.LogError))), l))
+		g.Rows = append(g.Rows, with(page.Row(s.Run, s.Family, words.name, interval(s.Predicted, words.one), words.one(s.Realised), change(100*math.Expm1(s.LogError))), l))
 	}
 	return g
 }
 
 // calibrationPictured returns the calibration page with its charts.
-func calibrationPictured(t *history.Calibration) document {
+func calibrationPictured(t *history.Calibration) page.Document {
 	doc := calibrationPage(t)
 	if t.All.ByQuantity[history.QuantitySeconds].N > 0 {
 		doc.Pictures = []page.Picture{ratioChart(t).Picture(), pitChart(t).Picture()}
@@ -183,7 +183,7 @@ func pitChart(t *history.Calibration) *page.Chart {
 	for _, s := range scores {
 		bars[min(int(s.PIT*pitBins), pitBins-1)]++
 	}
-	line := page.Series{Name: "runs", Class: "s2", Step: true, Area: true, One: count}
+	line := page.Series{Name: "runs", Class: "s2", Step: true, Area: true, One: page.Count}
 	for k, n := range bars {
 		line.Points = append(line.Points, page.Point{X: float64(100 * k / pitBins), Y: n})
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // pictures returns all charts of a run.
-func pictures(d *Data) []page.Picture {
+func pictures(d *data) []page.Picture {
 	marks := moments(d)
 	list := []page.Picture{frontPicture(d)}
-	for _, c := range []func(*Data) *page.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
+	for _, c := range []func(*data) *page.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
 		over := c(d)
 		over.Moments = marks
 		list = append(list, over.Picture())
@@ -30,14 +30,14 @@ func pictures(d *Data) []page.Picture {
 }
 
 // moments returns the restarts, live changes and recommendations.
-func moments(d *Data) []page.Moment {
+func moments(d *data) []page.Moment {
 	var list []page.Moment
 	t := d.allocations
 	for i := range t.rows {
 		if at := t.number(i, "time_s"); at > 0 && (i > 0 || t.text(i, "applied") != "launch") { // the first launch changes nothing
-			what := fmt.Sprintf("%s: %s to %s CPU", duration(at), t.text(i, "applied"), count(t.number(i, "cpus")))
+			what := fmt.Sprintf("%s: %s to %s CPU", page.Duration(at), t.text(i, "applied"), page.Count(t.number(i, "cpus")))
 			if g := t.number(i, "gpus"); g > 0 {
-				what += ", " + count(g) + " GPU"
+				what += ", " + page.Count(g) + " GPU"
 			}
 			list = append(list, page.Moment{X: at, Class: momentClass(t.text(i, "applied")), Title: join(what, t.text(i, "reason"))})
 		}
@@ -47,7 +47,7 @@ func moments(d *Data) []page.Moment {
 	}
 	for _, a := range d.Record.Actions {
 		if a.AtS.Known() {
-			list = append(list, page.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
+			list = append(list, page.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, page.Duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
 		}
 	}
 	return list
@@ -71,18 +71,18 @@ func limit(name string, n journal.Number) []page.Level {
 }
 
 // bands returns the projections of an objective over time with their 90 % intervals.
-func bands(d *Data, objective string) (line []page.Point, around []page.Band) {
+func bands(d *data, objective string) (line []page.Point, around []page.Band) {
 	t := d.slaMetrics
 	for i := range t.rows {
 		if t.text(i, "objective") != objective {
 			continue
 		}
 		x, p := t.number(i, "time_s"), t.number(i, "projected_p50")
-		if !known(x) || !known(p) {
+		if !page.Known(x) || !page.Known(p) {
 			continue
 		}
 		line = append(line, page.Point{X: x, Y: p})
-		if lo, hi := t.number(i, "projected_p5"), t.number(i, "projected_p95"); known(lo) && known(hi) {
+		if lo, hi := t.number(i, "projected_p5"), t.number(i, "projected_p95"); page.Known(lo) && page.Known(hi) {
 			around = append(around, page.Band{X: x, Lo: lo, Hi: hi})
 		}
 	}
@@ -97,15 +97,15 @@ func compared(r *journal.Record) bool {
 	return wholeWork(r) && r.Comparison.Basis == journal.BasisThisRun
 }
 
-func moneyChart(d *Data) *page.Chart {
+func moneyChart(d *data) *page.Chart {
 	line, around := bands(d, "cost")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_cost_usd")
 	}
 	c := &page.Chart{ID: "money", Title: "Cost: spent and projected", Y: page.Axis{Name: "USD", Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: page.Last},
-			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
+			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: page.USD, Area: true, Keep: page.Last},
+			{Name: "predicted at the end", Class: "s2", Points: line, One: page.USD, Dashed: true, Band: around},
 		},
 		Levels: limit("budget", d.Record.SLA.LimitOf(sla.Cost))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.CostUSD) {
@@ -114,7 +114,7 @@ func moneyChart(d *Data) *page.Chart {
 	return c
 }
 
-func finishChart(d *Data) *page.Chart {
+func finishChart(d *data) *page.Chart {
 	line, around := bands(d, "time")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_s")
@@ -122,8 +122,8 @@ func finishChart(d *Data) *page.Chart {
 	elapsed := d.samples.series("time_s", "time_s")
 	c := &page.Chart{ID: "finish", Title: "Elapsed time and projected finish", Y: page.Axis{Time: true, Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: page.Last},
-			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
+			{Name: "passed", Class: "s1", Points: elapsed, One: page.Duration, Area: true, Keep: page.Last},
+			{Name: "predicted finish", Class: "s2", Points: line, One: page.Duration, Dashed: true, Band: around},
 		},
 		Levels: limit("deadline", d.Record.SLA.LimitOf(sla.Time))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.Seconds) {
@@ -132,7 +132,7 @@ func finishChart(d *Data) *page.Chart {
 	return c
 }
 
-func throughputChart(d *Data) *page.Chart {
+func throughputChart(d *data) *page.Chart {
 	c := &page.Chart{ID: "throughput", Title: "Throughput", Y: page.Axis{Name: "samples/s", Zero: true}, Why: "the training log had no rows with a throughput",
 		Series: []page.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
 		Levels: limit("minimum", d.Record.SLA.LimitOf(sla.Throughput))}
@@ -143,11 +143,11 @@ func throughputChart(d *Data) *page.Chart {
 	return c
 }
 
-func utilisationChart(d *Data) *page.Chart {
+func utilisationChart(d *data) *page.Chart {
 	t := d.samples
 	var cpu []page.Point
 	for i := range t.rows {
-		if at := t.number(i, "time_s"); known(at) {
+		if at := t.number(i, "time_s"); page.Known(at) {
 			v := t.number(i, "tree_cpu_percent") / t.number(i, "cpus")
 			if math.IsInf(v, 0) {
 				v = math.NaN()
@@ -157,25 +157,25 @@ func utilisationChart(d *Data) *page.Chart {
 	}
 	return &page.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Y: page.Axis{Name: "%", Zero: true, Top: 100}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
-			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
+			{Name: "CPU", Class: "s1", Points: cpu, One: page.Percent, Dense: true},
+			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: page.Percent, Dense: true},
 		},
 		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.LimitOf(sla.CPUUtil)), limit("SLA minimum, GPU", d.Record.SLA.LimitOf(sla.GPUUtil))...)}
 }
 
-func memoryChart(d *Data) *page.Chart {
+func memoryChart(d *data) *page.Chart {
 	t := d.samples
 	return &page.Chart{ID: "memory", Title: "Memory", Y: page.Axis{Name: "GiB", Zero: true}, Why: "no samples of this run",
 		Series: []page.Series{
-			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: page.Largest},
-			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: page.Largest},
-			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
+			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: page.GiB, Area: true, Keep: page.Largest},
+			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: page.GiB, Dense: true, Keep: page.Largest},
+			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: page.GiB, Step: true},
 		},
 		Levels: limit("SLA maximum", d.Record.SLA.LimitOf(sla.Memory))}
 }
 
 // allocationChart shows the allocated processors, from the samples or, without samples, from the allocation history.
-func allocationChart(d *Data) *page.Chart {
+func allocationChart(d *data) *page.Chart {
 	t := d.samples
 	if t.len() == 0 {
 		t = &table{columns: d.allocations.columns}
@@ -186,33 +186,33 @@ func allocationChart(d *Data) *page.Chart {
 		}
 	}
 	c := &page.Chart{ID: "allocation", Title: "Allocated processors", Y: page.Axis{Name: "number", Zero: true, Whole: true}, Why: "no samples and no allocation history",
-		Series: []page.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
+		Series: []page.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: page.Count, Step: true}}}
 	if gpus := t.series("time_s", "gpus"); slices.ContainsFunc(gpus, func(p page.Point) bool { return p.Y > 0 }) {
-		c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
+		c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: page.Count, Step: true})
 	}
 	return c
 }
 
-func powerChart(d *Data) *page.Chart {
+func powerChart(d *data) *page.Chart {
 	return &page.Chart{ID: "power", Title: "Power of the GPUs", Y: page.Axis{Name: "W", Zero: true},
-		Series: []page.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
+		Series: []page.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return page.WithUnit(v, "W") }, Area: true}}}
 }
 
 // progressAxis returns the column that measures progress: epochs if present, otherwise steps, otherwise time.
 func progressAxis(t *table) (column, name string) {
 	for _, c := range []string{"epoch", "step"} {
-		if slices.ContainsFunc(t.series(c, c), func(p page.Point) bool { return known(p.Y) }) {
+		if slices.ContainsFunc(t.series(c, c), func(p page.Point) bool { return page.Known(p.Y) }) {
 			return c, c
 		}
 	}
 	return "time_s", ""
 }
 
-func learningChart(d *Data, id, title, train, test, unit string, zero bool) *page.Chart {
+func learningChart(d *data, id, title, train, test, unit string, zero bool) *page.Chart {
 	x, name := progressAxis(d.performance)
 	return &page.Chart{ID: id, Title: title, X: page.Axis{Name: name}, Y: page.Axis{Name: unit, Zero: zero}, Why: "the training log had no such column",
 		Series: []page.Series{
-			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: significant},
-			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: significant},
+			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: page.Significant},
+			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: page.Significant},
 		}}
 }

@@ -23,7 +23,7 @@ type fact struct {
 
 // lines returns one fact per line: section, name, value, p5, p95, unit, kind. Numbers are plain, in the units of
 // run.json; a number that was neither measured nor predicted is an empty field.
-func lines(d *Data) [][]string {
+func lines(d *data) [][]string {
 	out := [][]string{{"section", "name", "value", "p5", "p95", "unit", "kind"}}
 	for _, f := range facts(d) {
 		out = append(out, []string{f.section, f.name, f.value, f.p5, f.p95, f.unit, f.kind})
@@ -36,7 +36,9 @@ type ledger struct {
 	list    []fact
 }
 
-func (l *ledger) text(name, value string) { l.add(name, plainBlanks(clean(value)), "", "given") }
+func (l *ledger) text(name, value string) {
+	l.add(name, page.PlainBlanks(page.Clean(value)), "", "given")
+}
 func (l *ledger) number(name string, n journal.Number, unit, kind string) {
 	l.add(name, plain(float64(n)), unit, kind)
 }
@@ -66,7 +68,7 @@ func rateUnit(unit string) string { return cmp.Or(unit, journal.SamplesPerSecond
 func plain(v float64) string { return page.CSVCell(v, 9) }
 
 // facts lists the whole report as facts, section by section in the order of the other formats.
-func facts(d *Data) []fact {
+func facts(d *data) []fact {
 	r := d.Record
 	state, _ := stateOf(d)
 	l := &ledger{section: "run"}
@@ -183,11 +185,11 @@ func (l *ledger) candidate(prefix string, c plan.Candidate) {
 }
 
 // detailFacts adds actions, probes, training results, recommendations, warnings and missing tables.
-func detailFacts(l *ledger, d *Data) {
+func detailFacts(l *ledger, d *data) {
 	r := d.Record
 	l.section = "actions"
 	for _, a := range r.Actions {
-		l.add(fmt.Sprintf("at %s s", plain(float64(a.AtS))), clean(a.Applied+": "+a.Description+" ("+a.Reason+")"), "", "given")
+		l.add(fmt.Sprintf("at %s s", plain(float64(a.AtS))), page.Clean(a.Applied+": "+a.Description+" ("+a.Reason+")"), "", "given")
 	}
 	l.section = "probes"
 	for i, p := range r.Probes {

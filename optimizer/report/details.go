@@ -16,40 +16,40 @@ import (
 )
 
 // runSection lists the general data of the run: command, end, times, cost, utilization, prices and seed.
-func runSection(d *Data) section {
+func runSection(d *data) page.Section {
 	r := d.Record
 	o := r.Outcome
-	s := section{ID: "run", Title: "Run"}
-	f := fields("command", orNoData(strings.Join(quoted(r.Command), " ")), "directory", orNoData(r.Dir))
+	s := page.Section{ID: "run", Title: "Run"}
+	f := page.Fields("command", orNoData(strings.Join(quoted(r.Command), " ")), "directory", orNoData(r.Dir))
 	if b := r.Batch; b != nil {
 		words := join(b.String(), b.Words())
 		if !b.End.IsZero() {
 			words += ", until " + b.End.Format("2006-01-02 15:04:05 MST")
 		}
-		f = append(f, fields("allocation", words)...)
+		f = append(f, page.Fields("allocation", words)...)
 	}
 	if r.Exit != nil {
-		f = append(f, fields("end of training", exitWords(r))...)
+		f = append(f, page.Fields("end of training", exitWords(r))...)
 	}
 	if r.ExitCode != nil {
-		f = append(f, fields("exit code of optimize", fmt.Sprint(*r.ExitCode))...)
+		f = append(f, page.Fields("exit code of optimize", fmt.Sprint(*r.ExitCode))...)
 	}
 	if !r.StartedAt.IsZero() {
-		f = append(f, fields("started", r.StartedAt.Format("2006-01-02 15:04:05 MST"))...)
+		f = append(f, page.Fields("started", r.StartedAt.Format("2006-01-02 15:04:05 MST"))...)
 	}
 	if r.FinishedAt != nil {
-		f = append(f, fields("finished", r.FinishedAt.Format("2006-01-02 15:04:05 MST"))...)
+		f = append(f, page.Fields("finished", r.FinishedAt.Format("2006-01-02 15:04:05 MST"))...)
 	}
-	f = append(f, fields(
-		"wall time", number(o.Seconds, duration),
-		"job running", number(o.ActiveSeconds, duration),
+	f = append(f, page.Fields(
+		"wall time", number(o.Seconds, page.Duration),
+		"job running", number(o.ActiveSeconds, page.Duration),
 		"restarts", restarts(o),
-		"cost", number(o.CostUSD, usd),
-		"cost of probes", number(o.ProbeCostUSD, usd),
+		"cost", number(o.CostUSD, page.USD),
+		"cost of probes", number(o.ProbeCostUSD, page.USD),
 		"throughput", number(o.Throughput, rate(r)),
-		"CPU utilization (allocated)", number(o.CPUUtil, percent),
-		"GPU utilization", number(o.GPUUtil, percent),
-		"peak memory", number(o.PeakMemoryGiB, gib),
+		"CPU utilization (allocated)", number(o.CPUUtil, page.Percent),
+		"GPU utilization", number(o.GPUUtil, page.Percent),
+		"peak memory", number(o.PeakMemoryGiB, page.GiB),
 		"energy", number(o.EnergyJoules, energy),
 		"start-up", spread(r.Overheads.StartupSeconds),
 		"time per restart", spread(r.Overheads.RestartSeconds),
@@ -57,29 +57,29 @@ func runSection(d *Data) section {
 		"seed", fmt.Sprint(r.Seed),
 	)...)
 	if o.CPUEnergyJoules != nil {
-		f = append(f, fields("energy of the machine's CPUs", number(journal.Number(*o.CPUEnergyJoules), energy)+" (other programs included)")...)
+		f = append(f, page.Fields("energy of the machine's CPUs", number(journal.Number(*o.CPUEnergyJoules), energy)+" (other programs included)")...)
 	}
 	if r.Power != nil {
-		f = append(f, fields("power limit", powerWords(r.Power))...)
+		f = append(f, page.Fields("power limit", powerWords(r.Power))...)
 	}
 	if o.QueueSeconds != nil {
-		f = append(f, fields("waited for places", number(journal.Number(*o.QueueSeconds), duration)+" (not charged)")...)
+		f = append(f, page.Fields("waited for places", number(journal.Number(*o.QueueSeconds), page.Duration)+" (not charged)")...)
 	}
 	if len(r.Starts) > 0 && len(r.Stretches) > 0 && !r.Stretches[0].Started.IsZero() {
-		f = append(f, fields("first start", startOutcome(r.Starts[0], r.Stretches[0]))...)
+		f = append(f, page.Fields("first start", startOutcome(r.Starts[0], r.Stretches[0]))...)
 	}
-	s.Blocks = []block{{Fields: f}}
+	s.Blocks = []page.Block{{Fields: f}}
 	if r.Power != nil && len(r.Power.Measured) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Power limits", Table: powerTable(r.Power.Measured)})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Power limits", Table: powerTable(r.Power.Measured)})
 	}
 	if r.Spot != nil {
 		s.Blocks = append(s.Blocks, spotBlock(r.Spot))
 	}
 	if len(r.Stretches) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Jobs of the engine", Table: stretchTable(r.Stretches)})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Jobs of the engine", Table: stretchTable(r.Stretches)})
 	}
 	if len(r.SiteProbes) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Other kinds of nodes", Table: siteProbeTable(r.SiteProbes)})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Other kinds of nodes", Table: siteProbeTable(r.SiteProbes)})
 	}
 	return s
 }
@@ -91,8 +91,8 @@ func startOutcome(p journal.Start, s engine.Stretch) string {
 	if waited < p.Wait.P5-1 || waited > p.Wait.P95+1 { // the engine's times are whole seconds
 		verdict = "outside"
 	}
-	return fmt.Sprintf("predicted after %s (%s to %s), was after %s: %s the 90 %% interval", number(journal.Number(p.Wait.P50), duration),
-		number(journal.Number(p.Wait.P5), duration), number(journal.Number(p.Wait.P95), duration), number(journal.Number(waited), duration), verdict)
+	return fmt.Sprintf("predicted after %s (%s to %s), was after %s: %s the 90 %% interval", number(journal.Number(p.Wait.P50), page.Duration),
+		number(journal.Number(p.Wait.P5), page.Duration), number(journal.Number(p.Wait.P95), page.Duration), number(journal.Number(waited), page.Duration), verdict)
 }
 
 // powerWords describes the power limit of a run in one line.
@@ -114,11 +114,11 @@ func powerWords(p *journal.Power) string {
 }
 
 // powerTable lists the measurements at power limits.
-func powerTable(list []journal.PowerSample) *grid {
-	g := &grid{Columns: right("Limit", "Time per unit", "Power", "Energy per unit")}
+func powerTable(list []journal.PowerSample) *page.Table {
+	g := &page.Table{Columns: page.Right("Limit", "Time per unit", "Power", "Energy per unit")}
 	for _, p := range list {
-		g.Rows = append(g.Rows, row(fmt.Sprintf("%d W", p.LimitW), number(journal.Number(p.SecondsPerUnit), duration)+" a "+p.Unit,
-			withUnit(p.Watts, "W"), energy(p.JoulesPerUnit)))
+		g.Rows = append(g.Rows, page.Row(fmt.Sprintf("%d W", p.LimitW), number(journal.Number(p.SecondsPerUnit), page.Duration)+" a "+p.Unit,
+			page.WithUnit(p.Watts, "W"), energy(p.JoulesPerUnit)))
 	}
 	return g
 }
@@ -129,9 +129,9 @@ func restarts(o journal.Outcome) string {
 	case o.Restarts == 0:
 		return "none"
 	case !o.OverheadSeconds.Known() || o.OverheadSeconds <= 0:
-		return count(float64(o.Restarts)) + " (time not measured)"
+		return page.Count(float64(o.Restarts)) + " (time not measured)"
 	}
-	return count(float64(o.Restarts)) + " (" + number(o.OverheadSeconds, duration) + ")"
+	return page.Count(float64(o.Restarts)) + " (" + number(o.OverheadSeconds, page.Duration) + ")"
 }
 
 // quoted returns the arguments quoted for a shell.
@@ -148,16 +148,16 @@ func quoted(args []string) []string {
 
 func orNoData(s string) string {
 	if strings.TrimSpace(s) == "" {
-		return noData
+		return page.NoData
 	}
 	return s
 }
 
 func energy(j float64) string {
 	if j >= 36000 {
-		return withUnit(j/3.6e6, "kWh")
+		return page.WithUnit(j/3.6e6, "kWh")
 	}
-	return withUnit(j, "J")
+	return page.WithUnit(j, "J")
 }
 
 // knownNumbers returns the known values of a list.
@@ -175,29 +175,29 @@ func spread(n []journal.Number) string {
 	v := knownNumbers(n)
 	switch len(v) {
 	case 0:
-		return noData
+		return page.NoData
 	case 1:
-		return duration(v[0])
+		return page.Duration(v[0])
 	}
-	return fmt.Sprintf("%s to %s (%d measured)", duration(slices.Min(v)), duration(slices.Max(v)), len(v))
+	return fmt.Sprintf("%s to %s (%d measured)", page.Duration(slices.Min(v)), page.Duration(slices.Max(v)), len(v))
 }
 
 func prices(p cost.Rates, on time.Time) string {
 	var parts []string
 	if p.Instance > 0 {
-		parts = append(parts, usd(float64(p.Instance))+" per hour for the whole machine")
+		parts = append(parts, page.USD(float64(p.Instance))+" per hour for the whole machine")
 	} else {
 		for _, u := range []struct {
 			price cost.USD
 			what  string
 		}{{p.GPUHour, "GPU"}, {p.CPUHour, "CPU"}, {p.GiBHour, "GiB"}} {
-			if known(float64(u.price)) {
-				parts = append(parts, usd(float64(u.price))+" per "+u.what+"-hour")
+			if page.Known(float64(u.price)) {
+				parts = append(parts, page.USD(float64(u.price))+" per "+u.what+"-hour")
 			}
 		}
 	}
 	if len(parts) == 0 {
-		return noData
+		return page.NoData
 	}
 	text := strings.Join(parts, ", ")
 	if p.Source != "" {
@@ -209,30 +209,30 @@ func prices(p cost.Rates, on time.Time) string {
 	return text
 }
 
-func baselineSection(d *Data) section {
-	s := section{ID: "baseline", Title: "Baseline configuration"}
+func baselineSection(d *data) page.Section {
+	s := page.Section{ID: "baseline", Title: "Baseline configuration"}
 	b := d.Record.Baseline
 	if b == nil {
 		s.Intro = "Not measured."
 		return s
 	}
-	f := fields("allocation", allocationText(b.Allocation), "throughput", interval(b.Throughput, rate(d.Record)))
+	f := page.Fields("allocation", allocationText(b.Allocation), "throughput", interval(b.Throughput, rate(d.Record)))
 	if d.Record.Comparison.Basis == journal.BasisThisRun {
-		f = append(f, fields("time for the same work (predicted)", interval(b.Seconds, duration),
-			"cost of the same work (predicted)", interval(b.CostUSD, usd), "limits met (predicted)", number(b.Compliance, share))...)
+		f = append(f, page.Fields("time for the same work (predicted)", interval(b.Seconds, page.Duration),
+			"cost of the same work (predicted)", interval(b.CostUSD, page.USD), "limits met (predicted)", number(b.Compliance, page.Share))...)
 	}
-	s.Blocks = []block{{Fields: f}}
+	s.Blocks = []page.Block{{Fields: f}}
 	return s
 }
 
-func probeSection(d *Data) section {
-	s := section{ID: "probes", Title: "Probes and measured segments"}
+func probeSection(d *data) page.Section {
+	s := page.Section{ID: "probes", Title: "Probes and measured segments"}
 	r := d.Record
 	if len(r.Probes) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Probes), "probe") + ", " + number(r.Outcome.ProbeCostUSD, usd), Table: probeTable(r, r.Probes)})
+		s.Blocks = append(s.Blocks, page.Block{Caption: page.Plural(len(r.Probes), "probe") + ", " + number(r.Outcome.ProbeCostUSD, page.USD), Table: probeTable(r, r.Probes)})
 	}
 	if len(r.Measured) > len(r.Probes) {
-		s.Blocks = append(s.Blocks, block{Caption: "All timed segments, one allocation each, probes included", Table: probeTable(r, r.Measured)})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "All timed segments, one allocation each, probes included", Table: probeTable(r, r.Measured)})
 	}
 	if len(s.Blocks) == 0 {
 		s.Intro = "No segment was timed."
@@ -242,23 +242,23 @@ func probeSection(d *Data) section {
 
 // probeTable returns a table of timed segments. If the work of any probe was discarded, a column shows whether the work
 // of each segment was kept.
-func probeTable(r *journal.Record, list []journal.Probe) *grid {
+func probeTable(r *journal.Record, list []journal.Probe) *page.Table {
 	discarded := slices.ContainsFunc(r.Probes, func(p journal.Probe) bool { return !p.InJob })
-	g := &grid{Columns: append(left("Allocation"), right("Units", "Took", "Per unit", "Throughput", "Peak memory", "CPU", "GPU", "Cost")...), Long: len(list) > 12}
+	g := &page.Table{Columns: append(page.Left("Allocation"), page.Right("Units", "Took", "Per unit", "Throughput", "Peak memory", "CPU", "GPU", "Cost")...), Long: len(list) > 12}
 	if discarded {
-		g.Columns = append(g.Columns, left("Work")...)
+		g.Columns = append(g.Columns, page.Left("Work")...)
 	}
 	for _, p := range list {
 		at := allocationText(p.Allocation)
 		if p.LiveCut {
 			at += ", cut live"
 		}
-		cells := []string{at, count(float64(len(p.UnitSeconds))), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
-			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd)}
+		cells := []string{at, page.Count(float64(len(p.UnitSeconds))), number(p.Seconds, page.Duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
+			number(p.PeakMemoryGiB, page.GiB), number(p.CPUUtil, page.Percent), number(p.GPUUtil, page.Percent), number(p.CostUSD, page.USD)}
 		if discarded {
 			cells = append(cells, workWords(r, p))
 		}
-		g.Rows = append(g.Rows, row(cells...))
+		g.Rows = append(g.Rows, page.Row(cells...))
 	}
 	return g
 }
@@ -275,127 +275,127 @@ func workWords(r *journal.Record, p journal.Probe) string {
 }
 
 // unitSeconds formats the median duration of the measured units.
-func unitSeconds(n []journal.Number) string { return duration(stat.Median(knownNumbers(n))) }
+func unitSeconds(n []journal.Number) string { return page.Duration(stat.Median(knownNumbers(n))) }
 
 // modelSection shows the form and parameters of the performance model, its prior, and the leave-one-out check.
-func modelSection(d *Data) section {
-	s := section{ID: "model", Title: "Performance model"}
+func modelSection(d *data) page.Section {
+	s := page.Section{ID: "model", Title: "Performance model"}
 	m := d.Record.Model
 	if m == nil {
 		s.Intro = "No model: too few measurements."
 		return s
 	}
 	s.Intro = m.Basis
-	f := fields("form", orNoData(m.Form))
+	f := page.Fields("form", orNoData(m.Form))
 	for _, name := range slices.Sorted(maps.Keys(m.Params)) {
-		f = append(f, fields(name, number(m.Params[name], significant))...)
+		f = append(f, page.Fields(name, number(m.Params[name], page.Significant))...)
 	}
 	if len(m.Ignored) > 0 {
-		f = append(f, fields("without measured effect", strings.Join(m.Ignored, ", "))...)
+		f = append(f, page.Fields("without measured effect", strings.Join(m.Ignored, ", "))...)
 	}
 	if p := d.Record.Prior; p != nil {
-		f = append(f, fields("prior", p.Words)...)
+		f = append(f, page.Fields("prior", p.Words)...)
 		for _, dropped := range p.Dropped {
-			f = append(f, fields("prior dropped", dropped)...)
+			f = append(f, page.Fields("prior dropped", dropped)...)
 		}
 	}
-	s.Blocks = []block{{Fields: f}}
+	s.Blocks = []page.Block{{Fields: f}}
 	if len(m.Checks) == 0 {
-		s.Blocks = append(s.Blocks, block{Notes: []string{"No leave-one-out check: it requires at least two measured allocations."}})
+		s.Blocks = append(s.Blocks, page.Block{Notes: []string{"No leave-one-out check: it requires at least two measured allocations."}})
 		return s
 	}
-	g := &grid{Columns: slices.Concat(left("Left out"), right("Predicted from the others", "Measured", "Error"), left("In the 90 % interval"))}
+	g := &page.Table{Columns: slices.Concat(page.Left("Left out"), page.Right("Predicted from the others", "Measured", "Error"), page.Left("In the 90 % interval"))}
 	inside, of := 0, 0
 	for _, c := range m.Checks {
-		off, held, l := "–", noData, muted
+		off, held, l := "–", page.NoData, page.Muted
 		if predicted(c.Predicted) && c.Measured.Known() {
 			of++
-			off, held, l = change(100*(float64(c.Measured)/c.Predicted.P50-1)), "no", bad
+			off, held, l = change(100*(float64(c.Measured)/c.Predicted.P50-1)), "no", page.Bad
 			if x := float64(c.Measured); x >= c.Predicted.P5 && x <= c.Predicted.P95 {
 				inside++
-				held, l = "yes", good
+				held, l = "yes", page.Good
 			}
 		}
-		g.Rows = append(g.Rows, with(row(allocationText(c.Allocation), interval(c.Predicted, duration), number(c.Measured, duration), off, held), l))
+		g.Rows = append(g.Rows, with(page.Row(allocationText(c.Allocation), interval(c.Predicted, page.Duration), number(c.Measured, page.Duration), off, held), l))
 	}
-	s.Blocks = append(s.Blocks, block{Caption: fmt.Sprintf("Leave-one-out check, per unit of work: %d of %d in the 90 %% interval", inside, of), Table: g})
+	s.Blocks = append(s.Blocks, page.Block{Caption: fmt.Sprintf("Leave-one-out check, per unit of work: %d of %d in the 90 %% interval", inside, of), Table: g})
 	return s
 }
 
 // trainingSection lists the properties of the script with their evidence, the results of the training, and its log with
 // the first invalid rows. Values reported by the training take precedence over those found in the script.
-func trainingSection(d *Data) section {
+func trainingSection(d *data) page.Section {
 	r := d.Record
 	t, sc := r.Training, r.Script
 	model, dataset := cmp.Or(t.Model, sc.Model), cmp.Or(t.Dataset, sc.Dataset)
 	found := func(name, value string) string {
-		if e := sc.Evidence[name]; e != "" && value != noData {
+		if e := sc.Evidence[name]; e != "" && value != page.NoData {
 			return value + "  (" + e + ")"
 		}
 		return value
 	}
-	f := fields("script", orNoData(sc.Path), "SHA-256", orNoData(sc.SHA256),
+	f := page.Fields("script", orNoData(sc.Path), "SHA-256", orNoData(sc.SHA256),
 		"framework", found("framework", optional(sc.Framework)), "model", found("model", optional(model)),
-		"parameters", number(t.ModelParams, count), "layers", number(t.ModelLayers, count),
-		"dataset", found("dataset", optional(dataset)), "samples per epoch", number(t.DataCount, count), "dataset size", withUnit(float64(t.DataSizeMB), "MB"),
-		"batch size", number(t.BatchSize, count), "uses a GPU", found("uses_gpu", yesNo(sc.UsesGPU)), "resumable", found("resumable", yesNo(sc.Resumable)),
+		"parameters", number(t.ModelParams, page.Count), "layers", number(t.ModelLayers, page.Count),
+		"dataset", found("dataset", optional(dataset)), "samples per epoch", number(t.DataCount, page.Count), "dataset size", page.WithUnit(float64(t.DataSizeMB), "MB"),
+		"batch size", number(t.BatchSize, page.Count), "uses a GPU", found("uses_gpu", yesNo(sc.UsesGPU)), "resumable", found("resumable", yesNo(sc.Resumable)),
 		"total work", wholeJob(t),
-		"train loss", number(t.TrainLoss, significant), "train accuracy", number(t.TrainAccuracy, significant),
-		"test loss", number(t.TestLoss, significant), "test accuracy", number(t.TestAccuracy, significant))
+		"train loss", number(t.TrainLoss, page.Significant), "train accuracy", number(t.TrainAccuracy, page.Significant),
+		"test loss", number(t.TestLoss, page.Significant), "test accuracy", number(t.TestAccuracy, page.Significant))
 	log := orNoData(r.Log.Path)
 	if r.Log.Path != "" {
-		log += fmt.Sprintf(" (%s, %s", r.Log.Format, plural(r.Log.Rows, "row"))
+		log += fmt.Sprintf(" (%s, %s", r.Log.Format, page.Plural(r.Log.Rows, "row"))
 		if r.Log.BadRows > 0 {
-			log += ", " + plural(r.Log.BadRows, "invalid row") + " skipped"
+			log += ", " + page.Plural(r.Log.BadRows, "invalid row") + " skipped"
 		}
 		log += ")"
 	}
-	f = append(f, fields("training log", log)...)
+	f = append(f, page.Fields("training log", log)...)
 	if s := t.StepShares; s != nil {
-		share := func(n journal.Number) string { return percent(100 * float64(n)) }
-		f = append(f, fields("step time", fmt.Sprintf("%s waiting for data, %s in the optimizer, %s saving", share(s.DataWait), share(s.Optimizer), share(s.Saving)))...)
+		share := func(n journal.Number) string { return page.Percent(100 * float64(n)) }
+		f = append(f, page.Fields("step time", fmt.Sprintf("%s waiting for data, %s in the optimizer, %s saving", share(s.DataWait), share(s.Optimizer), share(s.Saving)))...)
 	}
-	s := section{ID: "training", Title: "Training details", Blocks: []block{{Fields: f}}}
+	s := page.Section{ID: "training", Title: "Training details", Blocks: []page.Block{{Fields: f}}}
 	if len(r.Log.Bad) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Invalid rows of the log", Notes: r.Log.Bad})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Invalid rows of the log", Notes: r.Log.Bad})
 	}
 	return s
 }
 
 func wholeJob(t journal.Training) string {
 	if !t.TotalUnits.Known() || t.TotalUnits <= 0 {
-		return noData
+		return page.NoData
 	}
-	return plural(int(t.TotalUnits), cmp.Or(t.Unit, "unit"))
+	return page.Plural(int(t.TotalUnits), cmp.Or(t.Unit, "unit"))
 }
 
 // machineSection lists the resources of the machine, what could not be detected, and how the allocation was enforced.
-func machineSection(d *Data) section {
+func machineSection(d *data) page.Section {
 	r := d.Record
 	h := r.Host
-	cpus := noData
+	cpus := page.NoData
 	if h.CPUs > 0 {
-		cpus = count(h.CPUs)
+		cpus = page.Count(h.CPUs)
 	}
-	f := fields("CPUs", cpus, "memory", gib(float64(h.Memory)))
+	f := page.Fields("CPUs", cpus, "memory", page.GiB(float64(h.Memory)))
 	if h.Described != "" {
-		f = append(fields("not this machine", "described by "+h.Described), f...)
+		f = append(page.Fields("not this machine", "described by "+h.Described), f...)
 	}
 	if len(h.GPUs) == 0 {
-		f = append(f, fields("GPUs", "none detected")...)
+		f = append(f, page.Fields("GPUs", "none detected")...)
 	}
 	for i, g := range h.GPUs {
-		f = append(f, fields(fmt.Sprintf("GPU %d", i), g.Name+", "+gib(float64(g.Memory))+", "+g.UUID)...)
+		f = append(f, page.Fields(fmt.Sprintf("GPU %d", i), g.Name+", "+page.GiB(float64(g.Memory))+", "+g.UUID)...)
 	}
-	s := section{ID: "machine", Title: "Machine and enforcement", Blocks: []block{{Fields: f}}}
+	s := page.Section{ID: "machine", Title: "Machine and enforcement", Blocks: []page.Block{{Fields: f}}}
 	if len(h.Notes) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Not detected", Notes: h.Notes})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Not detected", Notes: h.Notes})
 	}
 	enforced := r.Enforced
 	if len(enforced) == 0 {
 		enforced = []string{"No data."}
 	}
-	s.Blocks = append(s.Blocks, block{Caption: "Enforcement", Notes: enforced})
+	s.Blocks = append(s.Blocks, page.Block{Caption: "Enforcement", Notes: enforced})
 	return s
 }
 
@@ -410,13 +410,13 @@ func distinct(list []string) []string {
 	return out
 }
 
-func warningSection(d *Data) section {
-	s := section{ID: "warnings", Title: "Warnings"}
+func warningSection(d *data) page.Section {
+	s := page.Section{ID: "warnings", Title: "Warnings"}
 	if len(d.Record.Warnings) > 0 {
-		s.Blocks = append(s.Blocks, block{Notes: distinct(d.Record.Warnings)})
+		s.Blocks = append(s.Blocks, page.Block{Notes: distinct(d.Record.Warnings)})
 	}
 	if len(d.Missing) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Missing or damaged in the run directory", Notes: d.Missing})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Missing or damaged in the run directory", Notes: d.Missing})
 	}
 	if len(s.Blocks) == 0 {
 		s.Intro = "None."

@@ -133,18 +133,18 @@ func stripEscapes(s string) string {
 }
 
 // outputSection shows the end of the output of a failed training.
-func outputSection(d *Data) section {
-	s := section{ID: "output", Title: "Last output of the training"}
+func outputSection(d *data) page.Section {
+	s := page.Section{ID: "output", Title: "Last output of the training"}
 	r := d.Record
 	if r.State != journal.Failed || d.Dir == "" {
-		return section{}
+		return page.Section{}
 	}
 	out := readTail(d.Dir)
 	if len(out.lines) == 0 {
 		s.Intro = "The training printed nothing."
 		return s
 	}
-	s.Intro = fmt.Sprintf("Last %s of %s", plural(len(out.lines), "line"), out.stream)
+	s.Intro = fmt.Sprintf("Last %s of %s", page.Plural(len(out.lines), "line"), out.stream)
 	if !out.cut {
 		s.Intro = "All of " + out.stream
 	}
@@ -152,12 +152,12 @@ func outputSection(d *Data) section {
 		s.Intro += ", without the lines of the launcher"
 	}
 	s.Intro += ". All output: optimize logs " + runName(d) + ", or " + out.path + "."
-	s.Blocks = []block{{Verbatim: out.lines}}
+	s.Blocks = []page.Block{{Verbatim: out.lines}}
 	return s
 }
 
 // lastLine returns the last output line of a training, "" if it printed none.
-func lastLine(d *Data) string {
+func lastLine(d *data) string {
 	if d.Dir == "" {
 		return ""
 	}
@@ -165,7 +165,7 @@ func lastLine(d *Data) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	last := clean(strings.TrimLeft(lines[len(lines)-1], nb))
+	last := page.Clean(strings.TrimLeft(lines[len(lines)-1], page.Blank))
 	if most := []rune(last); len(most) > 120 {
 		return string(most[:119]) + "…"
 	}
@@ -174,7 +174,7 @@ func lastLine(d *Data) string {
 
 // runName returns the command-line name of a run: its id, or its path if it is not in a default state directory, that of the
 // working directory of the training or of one above it.
-func runName(d *Data) string {
+func runName(d *data) string {
 	project, standard := strings.CutSuffix(d.Dir, "/.optimize/runs/"+d.Record.RunID)
 	if filepath.IsAbs(d.Dir) && d.Record.Dir != "" && !(standard && strings.HasPrefix(d.Record.Dir+"/", project+"/")) {
 		return strings.Join(quoted([]string{d.Dir}), "")
@@ -183,15 +183,15 @@ func runName(d *Data) string {
 }
 
 // riskAnswer shows the work at risk, done since the last checkpoint, of a run that has not finished.
-func riskAnswer(d *Data) (answer, bool) {
+func riskAnswer(d *data) (page.Answer, bool) {
 	c, r := d.Record.Checkpoint, d.Record
 	if c == nil || r.State == journal.Done || r.State == journal.Planned {
-		return answer{}, false
+		return page.Answer{}, false
 	}
-	a := answer{Question: "At risk", Light: muted}
-	work := join(number(c.RiskSeconds, duration), unitsOf(r, c.RiskUnits))
+	a := page.Answer{Question: "At risk", Light: page.Muted}
+	work := join(number(c.RiskSeconds, page.Duration), unitsOf(r, c.RiskUnits))
 	what := map[bool]string{false: "work", true: "lost"}[r.Over()]
-	if a.Text = what + " since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), noData); c.RiskSeconds == 0 && !(c.RiskUnits > 0) {
+	if a.Text = what + " since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), page.NoData); c.RiskSeconds == 0 && !(c.RiskUnits > 0) {
 		a.Text = "nothing; saved when it ended"
 		if !r.Over() {
 			a.Text = "nothing; just saved"
@@ -214,20 +214,20 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 	if !n.Known() {
 		return ""
 	}
-	return count(float64(n)) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
+	return page.Count(float64(n)) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
 }
 
 // resumeAnswer shows how to continue a run that ended early or whose agent is gone.
-func resumeAnswer(d *Data) (answer, bool) {
+func resumeAnswer(d *data) (page.Answer, bool) {
 	r := d.Record
 	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
-		return answer{}, false
+		return page.Answer{}, false
 	}
 	line, why := resumeLine(r, runName(d))
 	if line == "" {
-		return answer{Question: "Resume", Text: "not possible: " + why, Light: muted}, true
+		return page.Answer{Question: "Resume", Text: "not possible: " + why, Light: page.Muted}, true
 	}
-	return answer{Question: "Resume", Text: line, Light: dark}, true
+	return page.Answer{Question: "Resume", Text: line, Light: page.Dark}, true
 }
 
 // resumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A

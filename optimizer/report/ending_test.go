@@ -39,7 +39,7 @@ func TestInputAdvice(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "job.stderr"), []byte("Traceback (most recent call last):\n"+last+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a := finishedAnswer(&Data{Dir: dir, Record: &journal.Record{State: journal.Failed}})
+		a := finishedAnswer(&data{Dir: dir, Record: &journal.Record{State: journal.Failed}})
 		if got := strings.Contains(a.Text, "last output: "+last+"; a terminal is not passed on"); got != advised {
 			t.Errorf("%s: %s", last, a.Text)
 		}
@@ -68,7 +68,7 @@ func TestTailIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("job.stderr", "RuntimeError: "+strings.Repeat("x", 200)+"\n")
-	if last := lastLine(&Data{Dir: dir}); len([]rune(last)) != 120 || !strings.HasSuffix(last, "x…") {
+	if last := lastLine(&data{Dir: dir}); len([]rune(last)) != 120 || !strings.HasSuffix(last, "x…") {
 		t.Errorf("last line %q", last)
 	}
 	write("job.stderr", "  \n\r\n")

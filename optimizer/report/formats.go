@@ -7,7 +7,7 @@ import (
 )
 
 // formats is the registry of formats: one line each.
-var formats = page.Formats[*Data]{
+var formats = page.Formats[*data]{
 	"text":     page.TextOf(build),
 	"markdown": page.MarkdownOf(build),
 	"json":     renderJSON,
@@ -19,6 +19,6 @@ var formats = page.Formats[*Data]{
 func Formats() []string { return formats.Names() }
 
 // Render writes the report in one of the formats. The output depends only on the contents of the run directory.
-func (data *Data) Render(w io.Writer, format string) error {
+func (data *data) Render(w io.Writer, format string) error {
 	return formats.Write(w, "report of "+data.Record.RunID, data, format)
 }

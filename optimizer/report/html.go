@@ -7,7 +7,7 @@ import (
 )
 
 // pictured returns the document of a run with its charts.
-func pictured(d *Data) document {
+func pictured(d *data) page.Document {
 	doc := build(d)
 	list := pictures(d)
 	doc.Wide, doc.Pictures = &list[0], list[1:]

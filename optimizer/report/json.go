@@ -9,7 +9,7 @@ import (
 )
 
 // renderJSON writes one object: the record of run.json and the conclusions of the report.
-func renderJSON(w io.Writer, d *Data) error {
+func renderJSON(w io.Writer, d *data) error {
 	rec, err := d.Record.Encode()
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func renderJSON(w io.Writer, d *Data) error {
 		Record          json.RawMessage  `json:"record"`
 	}{Schema: 1, State: state, Prediction: []held{}, Recommendations: append([]recommendation{}, recommend(d.Record)...), Missing: append([]string{}, d.Missing...), Record: rec}
 	for _, a := range answers(d) {
-		out.Answers = append(out.Answers, line{a.Question, plainBlanks(clean(a.Text))})
+		out.Answers = append(out.Answers, line{a.Question, page.PlainBlanks(page.Clean(a.Text))})
 	}
 	for _, c := range realised(d.Record) {
 		h := held{What: c.name, Realised: journal.Number(c.outcome), Comparable: c.comparable}

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"encoding/csv"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,15 +9,17 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/page"
 )
 
-// Data is the content of a run directory.
-type Data struct {
+// data is the content of a run directory.
+type data struct {
 	Record *journal.Record
 	Dir    string
 	// Agent is the agent currently working on the run; nil if none.
@@ -37,13 +39,13 @@ const (
 )
 
 // Load reads a run directory. Only an unreadable run.json is an error. A missing or damaged table is listed in
-// Data.Missing, and its readable rows are used.
-func Load(dir string) (*Data, error) {
+// data.Missing, and its readable rows are used.
+func Load(dir string) (*data, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return nil, fmt.Errorf("load report: %w", err)
 	}
-	d := &Data{Record: rec, Dir: dir, Agent: journal.HolderOf(dir)}
+	d := &data{Record: rec, Dir: dir, Agent: journal.HolderOf(dir)}
 	for _, t := range []struct {
 		name string
 		to   **table
@@ -82,44 +84,28 @@ func loadTable(path string) (*table, string) {
 // readTable reads a CSV table with a header. It skips rows that cannot be parsed or have the wrong number of fields,
 // and returns a description of the first problem, or "" if all rows are valid.
 func readTable(r io.Reader) (*table, string) {
-	in := csv.NewReader(r)
-	in.FieldsPerRecord = -1
-	header, err := in.Read()
-	if err == io.EOF {
-		return &table{}, "empty"
-	}
-	if err != nil {
-		return &table{}, "header not readable: " + err.Error()
-	}
-	t := &table{columns: map[string]int{}}
-	for i, name := range header {
-		t.columns[strings.TrimSpace(name)] = i
-	}
-	bad, firstBad := 0, ""
-	for {
-		row, err := in.Read()
-		if err == io.EOF {
-			break
-		}
-		if err == nil && len(row) != len(header) {
-			line, _ := in.FieldPos(0)
-			err = fmt.Errorf("line %d: %d fields, want %d", line, len(row), len(header))
-		}
-		if err != nil {
-			if bad++; bad == 1 {
-				firstBad = err.Error()
+	t := &table{}
+	bad, firstBad := 0, error(nil)
+	for row, err := range regular.Rows(r, func(err error) { bad, firstBad = bad+1, cmp.Or(firstBad, err) }) {
+		switch {
+		case t.columns != nil && err == nil:
+			t.rows = append(t.rows, slices.Clone(row))
+		case t.columns != nil: // the file itself is no longer readable
+			bad, firstBad = bad+1, cmp.Or(firstBad, err)
+		case err != nil:
+			return t, "header not readable: " + err.Error()
+		default:
+			t.columns = map[string]int{}
+			for i, name := range row {
+				t.columns[strings.TrimSpace(name)] = i
 			}
-			var parse *csv.ParseError
-			if !errors.As(err, &parse) && len(row) == 0 {
-				break // the file itself is no longer readable
-			}
-			continue
 		}
-		t.rows = append(t.rows, row)
 	}
 	switch {
+	case t.columns == nil:
+		return t, "empty"
 	case bad > 0:
-		return t, fmt.Sprintf("%s left out (%s)", plural(bad, "damaged row"), firstBad)
+		return t, fmt.Sprintf("%s left out (%v)", page.Plural(bad, "damaged row"), firstBad)
 	case len(t.rows) == 0:
 		return t, noRows
 	}

@@ -8,15 +8,16 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
 // optionsSection shows the choice of each preference with its trade-offs, and all candidates.
-func optionsSection(d *Data) section {
-	s := section{ID: "options", Title: "Alternatives and trade-offs"}
+func optionsSection(d *data) page.Section {
+	s := page.Section{ID: "options", Title: "Alternatives and trade-offs"}
 	r := d.Record
 	if r.Plan == nil {
-		return section{}
+		return page.Section{}
 	}
 	if len(r.Plan.Options) == 0 {
 		s.Intro = "No alternatives were predicted."
@@ -31,7 +32,7 @@ func optionsSection(d *Data) section {
 	}
 	p := r.Preference
 	s.Intro = fmt.Sprintf("Preference: time %s, cost %s, resources %s. All values are predicted; changes are relative to the choice.",
-		share(p.Time), share(p.Cost), share(p.Resource))
+		page.Share(p.Time), page.Share(p.Cost), page.Share(p.Resource))
 	if hasChance(r.SLA) {
 		s.Intro += " Chance: probability of meeting the limits on time and cost."
 	}
@@ -42,7 +43,7 @@ func optionsSection(d *Data) section {
 	if note := againNote(slices.ContainsFunc(r.Plan.Candidates, again)); note != "" {
 		s.Intro += " " + note
 	}
-	s.Blocks = append(s.Blocks, block{Table: optionTable(r)})
+	s.Blocks = append(s.Blocks, page.Block{Table: optionTable(r)})
 	if len(r.Plan.Candidates) > 0 {
 		s.Blocks = append(s.Blocks, candidates(r))
 	}
@@ -69,7 +70,7 @@ func slaColumns(s journal.SLA) []string {
 func slaCells(s journal.SLA, c plan.Candidate) []string {
 	var cells []string
 	if hasChance(s) {
-		cells = append(cells, share(c.Chance))
+		cells = append(cells, page.Share(c.Chance))
 	}
 	if limited(s) {
 		cells = append(cells, feasibility(c))
@@ -78,31 +79,31 @@ func slaCells(s journal.SLA, c plan.Candidate) []string {
 }
 
 // briefOptions shows the choices of other preferences in few columns; it is empty if all preferences agree.
-func briefOptions(d *Data) section {
+func briefOptions(d *data) page.Section {
 	r := d.Record
 	if r.Plan == nil || outOfMemory(r) {
-		return section{}
+		return page.Section{}
 	}
 	options := mergedOptions(r.Plan.Options)
 	if len(options) < 2 {
-		return section{}
+		return page.Section{}
 	}
-	g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost")...)}
+	g := &page.Table{Columns: append(page.Left("Prefer", "Allocation"), page.Right("Time", "Cost")...)}
 	if limited(r.SLA) {
-		g.Columns = append(g.Columns, left("SLA")...)
+		g.Columns = append(g.Columns, page.Left("SLA")...)
 	}
 	for _, o := range options {
-		cells := []string{chosenMark(o.Prefer, o.Candidate, r.Plan), candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
+		cells := []string{chosenMark(o.Prefer, o.Candidate, r.Plan), candidateName(o.Candidate), interval(o.Candidate.Seconds, page.Duration), interval(o.Candidate.CostUSD, page.USD)}
 		if limited(r.SLA) {
 			word := feasibility(o.Candidate)
 			if hasChance(r.SLA) {
-				word += ", " + share(o.Candidate.Chance)
+				word += ", " + page.Share(o.Candidate.Chance)
 			}
 			cells = append(cells, word)
 		}
 		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
 	}
-	s := section{ID: "options", Title: "Alternatives (predicted)", Blocks: []block{{Table: g}}}
+	s := page.Section{ID: "options", Title: "Alternatives (predicted)", Blocks: []page.Block{{Table: g}}}
 	s.Intro = againNote(slices.ContainsFunc(options, func(o plan.Option) bool { return o.Candidate.Again }))
 	return s
 }
@@ -131,10 +132,10 @@ func chosenMark(name string, c plan.Candidate, p *journal.Plan) string {
 	return name
 }
 
-func optionTable(r *journal.Record) *grid {
-	g := &grid{Columns: slices.Concat(left("Prefer", "Allocation"), right("Time", "Cost", "Time change", "Cost change", "Resources change"), left(slaColumns(r.SLA)...))}
+func optionTable(r *journal.Record) *page.Table {
+	g := &page.Table{Columns: slices.Concat(page.Left("Prefer", "Allocation"), page.Right("Time", "Cost", "Time change", "Cost change", "Resources change"), page.Left(slaColumns(r.SLA)...))}
 	for _, o := range mergedOptions(r.Plan.Options) {
-		cells := append([]string{chosenMark(o.Prefer, o.Candidate, r.Plan), candidateName(o.Candidate), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
+		cells := append([]string{chosenMark(o.Prefer, o.Candidate, r.Plan), candidateName(o.Candidate), interval(o.Candidate.Seconds, page.Duration), interval(o.Candidate.CostUSD, page.USD),
 			optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct)}, slaCells(r.SLA, o.Candidate)...)
 		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
 	}
@@ -142,14 +143,14 @@ func optionTable(r *journal.Record) *grid {
 }
 
 // candidateRow returns a row; if the SLA has limits, its light shows the feasibility of the candidate.
-func candidateRow(s journal.SLA, c plan.Candidate, cells []string) []cell {
+func candidateRow(s journal.SLA, c plan.Candidate, cells []string) []page.Cell {
 	switch {
 	case !limited(s):
-		return row(cells...)
+		return page.Row(cells...)
 	case meetsSLA(c):
-		return with(row(cells...), good)
+		return with(page.Row(cells...), page.Good)
 	}
-	return with(row(cells...), bad)
+	return with(page.Row(cells...), page.Bad)
 }
 
 // mergedOptions merges the preferences that choose the same allocation.
@@ -171,7 +172,7 @@ func mergedOptions(options []plan.Option) []plan.Option {
 
 func optionChange(p *float64) string {
 	if p == nil {
-		return noData
+		return page.NoData
 	}
 	return change(*p)
 }
@@ -201,7 +202,7 @@ func feasibility(c plan.Candidate) string {
 }
 
 // candidates returns the table of all candidates, the Pareto front first, then by predicted time.
-func candidates(r *journal.Record) block {
+func candidates(r *journal.Record) page.Block {
 	p := r.Plan
 	list := slices.Clone(p.Candidates)
 	slices.SortStableFunc(list, func(a, b plan.Candidate) int {
@@ -210,14 +211,14 @@ func candidates(r *journal.Record) block {
 		}
 		return cmp.Compare(a.Seconds.P50, b.Seconds.P50)
 	})
-	g := &grid{Columns: slices.Concat(left("Allocation"), right("Time", "Cost", "Resources"), left("Pareto front"), left(slaColumns(r.SLA)...)), Long: len(list) > 8}
+	g := &page.Table{Columns: slices.Concat(page.Left("Allocation"), page.Right("Time", "Cost", "Resources"), page.Left("Pareto front"), page.Left(slaColumns(r.SLA)...)), Long: len(list) > 8}
 	for _, c := range list {
 		front := ""
 		if c.OnFront {
 			front = "yes"
 		}
-		cells := append([]string{chosenMark(candidateName(c), c, p), interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), front}, slaCells(r.SLA, c)...)
+		cells := append([]string{chosenMark(candidateName(c), c, p), interval(c.Seconds, page.Duration), interval(c.CostUSD, page.USD), page.Share(c.Resource), front}, slaCells(r.SLA, c)...)
 		g.Rows = append(g.Rows, candidateRow(r.SLA, c, cells))
 	}
-	return block{Caption: "All " + plural(len(list), "candidate") + " (predicted), the Pareto front first", Table: g}
+	return page.Block{Caption: "All " + page.Plural(len(list), "candidate") + " (predicted), the Pareto front first", Table: g}
 }

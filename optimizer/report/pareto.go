@@ -32,7 +32,7 @@ func frontPoints(r *journal.Record) []frontPoint {
 
 // frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
 // marked; the size of a point is its resource use.
-func frontPicture(d *Data) page.Picture {
+func frontPicture(d *data) page.Picture {
 	r, list := d.Record, frontPoints(d.Record)
 	slices.SortStableFunc(list, func(a, b frontPoint) int { return cmp.Compare(a.seconds.P50, b.seconds.P50) })
 	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
@@ -55,14 +55,14 @@ func frontPicture(d *Data) page.Picture {
 			s.Edge = append(s.Edge, page.Point{X: o.seconds.P50, Y: o.cost.P50})
 		}
 	}
-	s.About = fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), len(s.Edge))
+	s.About = fmt.Sprintf("%s, %d on the Pareto front", page.Plural(len(list), "candidate"), len(s.Edge))
 	if b := r.Baseline; b != nil && wholeWork(r) && predicted(b.Seconds) && predicted(b.CostUSD) {
 		s.Marks = append(s.Marks, page.Mark{X: b.Seconds.P50, Y: b.CostUSD.P50, Shape: "diamond", Name: "baseline",
-			Title: "baseline, " + allocationText(b.Allocation) + "\ntime " + interval(b.Seconds, duration) + "\ncost " + interval(b.CostUSD, usd)})
+			Title: "baseline, " + allocationText(b.Allocation) + "\ntime " + interval(b.Seconds, page.Duration) + "\ncost " + interval(b.CostUSD, page.USD)})
 	}
 	if o := r.Outcome; r.State == journal.Done && o.Seconds.Known() && o.CostUSD.Known() {
 		s.Marks = append(s.Marks, page.Mark{X: float64(o.Seconds), Y: float64(o.CostUSD), Shape: "cross", Name: "this run",
-			Title: "this run, measured\ntime " + number(o.Seconds, duration) + "\ncost " + number(o.CostUSD, usd)})
+			Title: "this run, measured\ntime " + number(o.Seconds, page.Duration) + "\ncost " + number(o.CostUSD, page.USD)})
 	}
 	return s.Picture()
 }
@@ -84,6 +84,6 @@ func (o *frontPoint) mark() page.Mark {
 	if o.chosen {
 		m.Ring, m.Whiskers = "chosen", &page.Whiskers{XLo: o.seconds.P5, XHi: o.seconds.P95, YLo: o.cost.P5, YHi: o.cost.P95}
 	}
-	m.Title = strings.Join([]string{o.name, "time " + interval(o.seconds, duration) + ", predicted", "cost " + interval(o.cost, usd) + ", predicted", "resources " + share(o.resource), words}, "\n")
+	m.Title = strings.Join([]string{o.name, "time " + interval(o.seconds, page.Duration) + ", predicted", "cost " + interval(o.cost, page.USD) + ", predicted", "resources " + page.Share(o.resource), words}, "\n")
 	return m
 }

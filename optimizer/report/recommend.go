@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 )
 
 // recommendation is advice for the next run of the same script, with the measurement that supports it.
@@ -26,25 +27,25 @@ const (
 func recommend(r *journal.Record) []recommendation {
 	var list []recommendation
 	add := func(flag, why string, args ...any) {
-		list = append(list, recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
+		list = append(list, recommendation{flag, page.PlainBlanks(fmt.Sprintf(why, args...))})
 	}
 	o := r.Outcome
 	whole := wholeMachine(r) // the machine is billed as a whole: releasing CPUs and memory saves nothing
 	if oom := outOfMemory(r); o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 && (oom || !whole) {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
-		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
+		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, page.GiB))
 		if oom {
-			list[len(list)-1] = recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, gib))}
+			list[len(list)-1] = recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, page.GiB))}
 		}
 	}
 	recommendProcessors(r, add)
 	recommendSwitch(r, add)
 	if r.State == journal.Done {
 		if o.Seconds.Known() && o.Seconds > 0 {
-			add("--deadline "+flagDuration(float64(o.Seconds)*limitSlack), "this run took %s; this leaves 10 %%", number(o.Seconds, duration))
+			add("--deadline "+flagDuration(float64(o.Seconds)*limitSlack), "this run took %s; this leaves 10 %%", number(o.Seconds, page.Duration))
 		}
 		if o.CostUSD.Known() && o.CostUSD > 0 {
-			add("--budget "+trim(ceilDigits(float64(o.CostUSD)*limitSlack)), "this run cost %s; this leaves 10 %%", number(o.CostUSD, usd))
+			add("--budget "+trim(ceilDigits(float64(o.CostUSD)*limitSlack)), "this run cost %s; this leaves 10 %%", number(o.CostUSD, page.USD))
 		}
 	}
 	if r.Script.Resumable != nil && !*r.Script.Resumable && r.Script.Resumes == "" && r.State == journal.Done {
@@ -75,7 +76,7 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 	case o.CPUUtil.Known() && float64(o.CPUUtil) < lowUtil && a.CPUs > 1:
 		fewer := max(1, int(math.Ceil(used*memorySlack)))
 		if fewer < a.CPUs {
-			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "%s allocated, %s busy on average", plural(a.CPUs, "CPU"), significant(used))
+			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "%s allocated, %s busy on average", page.Plural(a.CPUs, "CPU"), page.Significant(used))
 		}
 	}
 	switch {
@@ -83,9 +84,9 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 	case ignores["gpus"] && a.GPUs > 1:
 		add("--gpus 1:1", "more GPUs had no measured effect on the pace")
 	case float64(o.GPUUtil) < lowUtil && a.GPUs > 1:
-		add(fmt.Sprintf("--gpus 1:%d", a.GPUs), "the %s were busy %s of the time on average", plural(a.GPUs, "GPU"), number(o.GPUUtil, percent))
+		add(fmt.Sprintf("--gpus 1:%d", a.GPUs), "the %s were busy %s of the time on average", page.Plural(a.GPUs, "GPU"), number(o.GPUUtil, page.Percent))
 	case float64(o.GPUUtil) < lowUtil:
-		add("", "the GPU was busy %s of the time on average: more data-loader workers or a larger batch may feed it better", number(o.GPUUtil, percent))
+		add("", "the GPU was busy %s of the time on average: more data-loader workers or a larger batch may feed it better", number(o.GPUUtil, page.Percent))
 	}
 }
 
@@ -115,18 +116,18 @@ func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any))
 	}
 }
 
-func recommendationSection(d *Data) section {
-	s := section{ID: "recommendation", Title: "Recommendations for the next run"}
+func recommendationSection(d *data) page.Section {
+	s := page.Section{ID: "recommendation", Title: "Recommendations for the next run"}
 	list := recommend(d.Record)
 	if len(list) == 0 {
 		s.Intro = "None: too few measurements."
 		return s
 	}
-	g := &grid{Columns: left("Set", "Reason")}
+	g := &page.Table{Columns: page.Left("Set", "Reason")}
 	for _, r := range list {
-		g.Rows = append(g.Rows, row(cmp.Or(r.Flag, "–"), r.Why))
+		g.Rows = append(g.Rows, page.Row(cmp.Or(r.Flag, "–"), r.Why))
 	}
-	s.Blocks = []block{{Table: g}}
+	s.Blocks = []page.Block{{Table: g}}
 	return s
 }
 

@@ -16,6 +16,7 @@ import (
 	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -54,7 +55,7 @@ func (r *recording) line(table string, values ...any) {
 	for i, v := range values {
 		switch v := v.(type) {
 		case float64:
-			if known(v) {
+			if page.Known(v) {
 				cells[i] = fmt.Sprintf("%.6g", v)
 			}
 		default:

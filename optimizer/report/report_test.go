@@ -19,9 +19,10 @@ import (
 
 	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 )
 
-func load(t testing.TB, name string) *Data {
+func load(t testing.TB, name string) *data {
 	t.Helper()
 	d, err := Load(filepath.Join("testdata", name))
 	if err != nil {
@@ -30,7 +31,7 @@ func load(t testing.TB, name string) *Data {
 	return d
 }
 
-func render(t testing.TB, d *Data, format string) string {
+func render(t testing.TB, d *data, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := d.Render(&b, format); err != nil {
@@ -144,7 +145,7 @@ func TestNoNumberWithoutAMeasurement(t *testing.T) {
 		}
 	}
 	for _, tile := range tiles(d) {
-		if tile.Value != noData && tile.Value != "not measured" || tile.Note != "" {
+		if tile.Value != page.NoData && tile.Value != "not measured" || tile.Note != "" {
 			t.Errorf("tile %s shows %q, %q", tile.Label, tile.Value, tile.Note)
 		}
 	}
@@ -448,7 +449,7 @@ func TestRunName(t *testing.T) {
 	} {
 		r := journal.NewRecord()
 		r.RunID, r.Dir = "r1", c.work
-		if got := runName(&Data{Record: r, Dir: c.dir}); got != c.want {
+		if got := runName(&data{Record: r, Dir: c.dir}); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
 // slaSection compares each limit with the measured or projected value and shows its verdict.
-func slaSection(d *Data) section {
-	s := section{ID: "sla", Title: "SLA"}
+func slaSection(d *data) page.Section {
+	s := page.Section{ID: "sla", Title: "SLA"}
 	r := d.Record
 	if len(r.SLA.Verdicts) == 0 {
 		text := slaAnswer(d).Text
@@ -19,10 +20,10 @@ func slaSection(d *Data) section {
 		return s
 	}
 	head := map[bool]string{true: "Measured", false: "So far"}[r.Over()]
-	g := &grid{Columns: slices.Concat(left("Objective"), right("Limit", head, "Projected", "Excess"), left("Verdict"))}
+	g := &page.Table{Columns: slices.Concat(page.Left("Objective"), page.Right("Limit", head, "Projected", "Excess"), page.Left("Verdict"))}
 	for _, v := range r.SLA.Verdicts {
 		name, one := Objective(v.Objective)
-		value, projected, severity := noData, "–", "–"
+		value, projected, severity := page.NoData, "–", "–"
 		if v.Value != nil {
 			value = one(*v.Value)
 		}
@@ -30,11 +31,11 @@ func slaSection(d *Data) section {
 			projected = interval(*v.Projected, one)
 		}
 		if v.Severity != nil && *v.Severity > 0 {
-			severity = share(*v.Severity)
+			severity = page.Share(*v.Severity)
 		}
-		g.Rows = append(g.Rows, with(row(name, one(v.Limit), value, projected, severity, statusWord(r, v.Status)), statusLight(v.Status)))
+		g.Rows = append(g.Rows, with(page.Row(name, one(v.Limit), value, projected, severity, statusWord(r, v.Status)), statusLight(v.Status)))
 	}
-	s.Blocks = []block{{Table: g}, {Notes: []string{"Compliance: " + complianceWords(r)}}}
+	s.Blocks = []page.Block{{Table: g}, {Notes: []string{"Compliance: " + complianceWords(r)}}}
 	if r.SLA.Hash != "" {
 		s.Blocks[1].Notes = append(s.Blocks[1].Notes, "SLA identifier: "+r.SLA.Hash+".")
 	}
@@ -45,12 +46,12 @@ func complianceWords(r *journal.Record) string {
 	if !r.SLA.Compliance.Known() {
 		return "unknown, no limit has a verdict."
 	}
-	return number(r.SLA.Compliance, share) + " of the limits that have a verdict."
+	return number(r.SLA.Compliance, page.Share) + " of the limits that have a verdict."
 }
 
 // comparisonSection compares time, cost, throughput and compliance of the run with the baseline, for the same work.
-func comparisonSection(d *Data) section {
-	s := section{ID: "comparison", Title: "Comparison with the baseline"}
+func comparisonSection(d *data) page.Section {
+	s := page.Section{ID: "comparison", Title: "Comparison with the baseline"}
 	r := d.Record
 	c := r.Comparison
 	if c.Basis != journal.BasisThisRun {
@@ -58,52 +59,52 @@ func comparisonSection(d *Data) section {
 		s.Intro = strings.ToUpper(text[:1]) + text[1:] + "."
 		return s
 	}
-	g := &grid{Columns: append(left("For the same work"), right("Baseline (predicted)", "This run", "Change", "90 % interval")...)}
+	g := &page.Table{Columns: append(page.Left("For the same work"), page.Right("Baseline (predicted)", "This run", "Change", "90 % interval")...)}
 	b := r.Baseline
 	s.Intro = "Baseline: " + allocationText(b.Allocation) + ". Its pace was measured in this run and is projected to the work done; " +
 		"the time and cost of this run include probes and restarts. The intervals cover the uncertainty of the baseline's pace."
 	bounds := func(i *sla.Interval) string {
-		if i == nil || !known(i.P5) || !known(i.P95) {
+		if i == nil || !page.Known(i.P5) || !page.Known(i.P95) {
 			return notMeasured
 		}
 		return between(*i, change)
 	}
 	add := func(name, before, now string, n journal.Number, i *sla.Interval) {
-		g.Rows = append(g.Rows, row(name, before, now, number(n, change), bounds(i)))
+		g.Rows = append(g.Rows, page.Row(name, before, now, number(n, change), bounds(i)))
 		if name != "throughput" && name != "compliance" {
 			g.Rows[len(g.Rows)-1][3].Light = changeLight(n, i)
 		}
 	}
-	add("time", interval(b.Seconds, duration), number(r.Outcome.Seconds, duration), c.SecondsChangePct, c.SecondsChange)
-	add("cost", interval(b.CostUSD, usd), number(r.Outcome.CostUSD, usd), c.CostChangePct, c.CostChange)
+	add("time", interval(b.Seconds, page.Duration), number(r.Outcome.Seconds, page.Duration), c.SecondsChangePct, c.SecondsChange)
+	add("cost", interval(b.CostUSD, page.USD), number(r.Outcome.CostUSD, page.USD), c.CostChangePct, c.CostChange)
 	add("throughput", interval(b.Throughput, rate(r)), number(r.Outcome.Throughput, rate(r)), c.ThroughputChangePct, nil)
-	add("compliance", number(b.Compliance, share), number(r.SLA.Compliance, share), c.ComplianceChangePct, nil)
+	add("compliance", number(b.Compliance, page.Share), number(r.SLA.Compliance, page.Share), c.ComplianceChangePct, nil)
 	for _, i := range []int{2, 3} {
 		g.Rows[i][4].Text = "–"
 	}
-	s.Blocks = []block{{Table: g}}
+	s.Blocks = []page.Block{{Table: g}}
 	if c.Quality != "" {
-		s.Blocks = append(s.Blocks, block{Notes: []string{"Time/cost trade-off: " + c.Quality + "."}})
+		s.Blocks = append(s.Blocks, page.Block{Notes: []string{"Time/cost trade-off: " + c.Quality + "."}})
 	}
 	return s
 }
 
 // slaChangeSection compares the SLA results of the baseline configuration and of this run.
-func slaChangeSection(d *Data) section {
-	s := section{ID: "sla-change", Title: "SLA: baseline and this run"}
+func slaChangeSection(d *data) page.Section {
+	s := page.Section{ID: "sla-change", Title: "SLA: baseline and this run"}
 	r := d.Record
 	if r.Comparison.Basis != journal.BasisThisRun || len(r.SLA.Verdicts) == 0 {
 		return s
 	}
-	g := &grid{Columns: slices.Concat(left("Objective"), right("Limit", "Baseline (predicted)"), left("Baseline", "This run", "Change"))}
+	g := &page.Table{Columns: slices.Concat(page.Left("Objective"), page.Right("Limit", "Baseline (predicted)"), page.Left("Baseline", "This run", "Change"))}
 	for _, v := range r.SLA.Verdicts {
 		before, text := baselineStatus(r, v)
 		name, one := Objective(v.Objective)
-		c := row(name, one(v.Limit), text, statusWord(r, before), statusWord(r, v.Status), changeWord(before, v.Status))
+		c := page.Row(name, one(v.Limit), text, statusWord(r, before), statusWord(r, v.Status), changeWord(before, v.Status))
 		c[3].Light, c[4].Light = statusLight(before), statusLight(v.Status)
 		g.Rows = append(g.Rows, c)
 	}
-	s.Blocks = []block{{Table: g}}
+	s.Blocks = []page.Block{{Table: g}}
 	return s
 }
 
@@ -112,7 +113,7 @@ func changeWord(before, after sla.Status) string {
 	b, a := rank[before], rank[after]
 	switch {
 	case b == 0 || a == 0:
-		return noData
+		return page.NoData
 	case a == b:
 		return "same"
 	case b == 1 && a == 3:
@@ -134,7 +135,7 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 	switch v.Objective {
 	case sla.Time, sla.Cost:
 		if !wholeWork(r) {
-			return sla.Unknown, noData
+			return sla.Unknown, page.NoData
 		}
 		p = b.Seconds
 		if v.Objective == sla.Cost {
@@ -148,7 +149,7 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 				continue
 			}
 			x := float64(map[sla.Objective]journal.Number{sla.Memory: m.PeakMemoryGiB, sla.GPUUtil: m.GPUUtil, sla.CPUUtil: m.CPUUtil}[v.Objective])
-			if known(x) {
+			if page.Known(x) {
 				if violates(v.Objective, x, v.Limit) {
 					return sla.Violated, one(x) + " (measured)"
 				}
@@ -157,7 +158,7 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 		}
 	}
 	if !predicted(p) {
-		return sla.Unknown, noData
+		return sla.Unknown, page.NoData
 	}
 	best, worst := p.P5, p.P95
 	if v.Objective == sla.Throughput {
@@ -189,8 +190,8 @@ func timedSegments(r *journal.Record) []journal.Probe {
 }
 
 // predictionSection compares each predicted quantity with its outcome. Only finished runs are scored.
-func predictionSection(d *Data) section {
-	s := section{ID: "prediction", Title: "Predicted and actual"}
+func predictionSection(d *data) page.Section {
+	s := page.Section{ID: "prediction", Title: "Predicted and actual"}
 	r := d.Record
 	list := realised(r)
 	if len(list) == 0 {
@@ -204,7 +205,7 @@ func predictionSection(d *Data) section {
 	if r.Plan.Prediction != nil && r.Plan.Prediction.AtS > 0 {
 		made = r.Plan.Prediction.AtS
 	}
-	s.Intro = "Predicted for the whole run, " + number(made, duration) + " after its start."
+	s.Intro = "Predicted for the whole run, " + number(made, page.Duration) + " after its start."
 	if !r.Plan.AtS.Known() {
 		s.Intro = "Predicted for the whole run."
 	}
@@ -213,99 +214,99 @@ func predictionSection(d *Data) section {
 	} else if r.State != journal.Done {
 		s.Intro += " The run did not finish, so the prediction is not scored."
 	}
-	g := &grid{Columns: slices.Concat(left("Quantity"), right("Predicted", "90 % interval", "Actual", "Error"), left("In interval"))}
+	g := &page.Table{Columns: slices.Concat(page.Left("Quantity"), page.Right("Predicted", "90 % interval", "Actual", "Error"), page.Left("In interval"))}
 	for _, c := range list {
-		median, bounds, off, held, l := noData, noData, "–", "not scored", muted
+		median, bounds, off, held, l := page.NoData, page.NoData, "–", "not scored", page.Muted
 		if predicted(c.predicted) {
 			median, bounds = c.one(c.predicted.P50), between(c.predicted, c.one)
 		}
 		switch {
 		case c.inside:
-			held, l = "yes", good
+			held, l = "yes", page.Good
 		case c.comparable:
-			held, l = "no", bad
+			held, l = "no", page.Bad
 		}
 		if c.comparable && c.predicted.P50 != 0 {
 			off = change(100 * (c.outcome/c.predicted.P50 - 1))
 		}
-		g.Rows = append(g.Rows, with(row(c.name, median, bounds, c.one(c.outcome), off, held), l))
+		g.Rows = append(g.Rows, with(page.Row(c.name, median, bounds, c.one(c.outcome), off, held), l))
 	}
-	s.Blocks = []block{{Table: g}}
+	s.Blocks = []page.Block{{Table: g}}
 	return s
 }
 
-func resourceSection(d *Data) section {
-	s := section{ID: "resources", Title: "Resources over the run"}
+func resourceSection(d *data) page.Section {
+	s := page.Section{ID: "resources", Title: "Resources over the run"}
 	t := d.allocations
 	if t.len() == 0 {
 		s.Intro = "No data: the allocation history is empty or missing."
 		return s
 	}
-	g := &grid{Columns: append(right("At", "GPUs", "CPUs", "Memory", "Batch"), left("Applied", "Why")...), Long: t.len() > 15}
+	g := &page.Table{Columns: append(page.Right("At", "GPUs", "CPUs", "Memory", "Batch"), page.Left("Applied", "Why")...), Long: t.len() > 15}
 	for i := range t.rows {
-		g.Rows = append(g.Rows, row(duration(t.number(i, "time_s")), count(t.number(i, "gpus")), count(t.number(i, "cpus")),
-			gib(t.number(i, "memory_gib")), ownOr(t.number(i, "batch_size")), t.text(i, "applied"), t.text(i, "reason")))
+		g.Rows = append(g.Rows, page.Row(page.Duration(t.number(i, "time_s")), page.Count(t.number(i, "gpus")), page.Count(t.number(i, "cpus")),
+			page.GiB(t.number(i, "memory_gib")), ownOr(t.number(i, "batch_size")), t.text(i, "applied"), t.text(i, "reason")))
 	}
-	s.Blocks = []block{{Table: g}}
+	s.Blocks = []page.Block{{Table: g}}
 	return s
 }
 
 // ownOr formats a setting of the script; 0 and unknown mean that the script's own value applies.
 func ownOr(v float64) string {
-	if !known(v) || v <= 0 {
+	if !page.Known(v) || v <= 0 {
 		return "script's own"
 	}
-	return count(v)
+	return page.Count(v)
 }
 
 // decisionSection shows the plan, the actions on the allocation and the critic resets.
-func decisionSection(d *Data) section {
-	s := section{ID: "decisions", Title: "Decisions"}
+func decisionSection(d *data) page.Section {
+	s := page.Section{ID: "decisions", Title: "Decisions"}
 	r := d.Record
 	if p := r.Plan; p != nil {
-		s.Blocks = append(s.Blocks, block{Caption: "The plan", Fields: fields("decided", at(p.AtS), "by", p.Planner, "allocation", allocationText(p.Allocation),
+		s.Blocks = append(s.Blocks, page.Block{Caption: "The plan", Fields: page.Fields("decided", at(p.AtS), "by", p.Planner, "allocation", allocationText(p.Allocation),
 			"reason", p.Reason, "binding constraint", cmp.Or(p.Binding, "none"))})
 	}
 	if len(r.Actions) > 0 {
-		g := &grid{Columns: append(right("At"), left("Action", "From", "To", "Applied", "Why")...), Long: len(r.Actions) > 15}
+		g := &page.Table{Columns: append(page.Right("At"), page.Left("Action", "From", "To", "Applied", "Why")...), Long: len(r.Actions) > 15}
 		for _, a := range r.Actions {
-			g.Rows = append(g.Rows, row(number(a.AtS, duration), a.Description, allocationText(a.From), allocationText(a.To), a.Applied, a.Reason))
+			g.Rows = append(g.Rows, page.Row(number(a.AtS, page.Duration), a.Description, allocationText(a.From), allocationText(a.To), a.Applied, a.Reason))
 		}
-		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Actions), "action"), Table: g})
+		s.Blocks = append(s.Blocks, page.Block{Caption: page.Plural(len(r.Actions), "action"), Table: g})
 	} else if r.Plan != nil {
-		s.Blocks = append(s.Blocks, block{Notes: []string{"The allocation was not changed, and no change was recommended."}})
+		s.Blocks = append(s.Blocks, page.Block{Notes: []string{"The allocation was not changed, and no change was recommended."}})
 	}
 	if len(r.PreferenceChanges) > 0 {
-		g := &grid{Columns: append(right("At"), left("From", "To", "Outcome")...)}
+		g := &page.Table{Columns: append(page.Right("At"), page.Left("From", "To", "Outcome")...)}
 		for _, c := range r.PreferenceChanges {
-			g.Rows = append(g.Rows, row(number(c.AtS, duration), c.From.String(), c.To.String(), c.Answer))
+			g.Rows = append(g.Rows, page.Row(number(c.AtS, page.Duration), c.From.String(), c.To.String(), c.Answer))
 		}
-		s.Blocks = append(s.Blocks, block{Caption: "Requested preferences", Table: g})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Requested preferences", Table: g})
 	}
 	if len(r.CriticResets) > 0 {
-		g := &grid{Columns: append(right("At"), left("Policy", "Trigger")...)}
+		g := &page.Table{Columns: append(page.Right("At"), page.Left("Policy", "Trigger")...)}
 		for _, c := range r.CriticResets {
-			g.Rows = append(g.Rows, row(number(c.AtS, duration), c.Policy, c.Trigger))
+			g.Rows = append(g.Rows, page.Row(number(c.AtS, page.Duration), c.Policy, c.Trigger))
 		}
-		s.Blocks = append(s.Blocks, block{Caption: "Critic resets", Table: g})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Critic resets", Table: g})
 	}
 	return s
 }
 
 func at(n journal.Number) string {
 	if !n.Known() {
-		return noData
+		return page.NoData
 	}
-	return number(n, duration) + " after the start"
+	return number(n, page.Duration) + " after the start"
 }
 
 // wasteSection lists the wasted spend by cause. Causes may overlap and therefore have no total. Idle processors and
 // unused memory of a machine billed as a whole are omitted because releasing them saves nothing.
-func wasteSection(d *Data) section {
-	s := section{ID: "waste", Title: "Wasted spend"}
+func wasteSection(d *data) page.Section {
+	s := page.Section{ID: "waste", Title: "Wasted spend"}
 	r := d.Record
 	w := r.Waste
-	g := &grid{Columns: slices.Concat(left("Cause"), right("Cost", "Share of the cost"), left("Meaning"))}
+	g := &page.Table{Columns: slices.Concat(page.Left("Cause"), page.Right("Cost", "Share of the cost"), page.Left("Meaning"))}
 	any := false
 	for _, c := range []struct {
 		name    string
@@ -322,14 +323,14 @@ func wasteSection(d *Data) section {
 		if c.perUnit && wholeMachine(r) && !c.money.Known() {
 			continue // idle CPUs and unused memory of a machine billed as a whole cost nothing extra
 		}
-		money, part := notMeasured, noData
+		money, part := notMeasured, page.NoData
 		if c.money.Known() {
-			any, money = true, number(c.money, usd)
+			any, money = true, number(c.money, page.USD)
 			if r.Outcome.CostUSD > 0 {
-				part = percent(100 * float64(c.money/r.Outcome.CostUSD))
+				part = page.Percent(100 * float64(c.money/r.Outcome.CostUSD))
 			}
 		}
-		g.Rows = append(g.Rows, row(c.name, money, part, c.what))
+		g.Rows = append(g.Rows, page.Row(c.name, money, part, c.what))
 	}
 	s.Intro = payerWords(r)
 	if !any {
@@ -337,7 +338,7 @@ func wasteSection(d *Data) section {
 		return s
 	}
 	s.Intro += " Causes may overlap; they do not add up to a total."
-	s.Blocks = []block{{Table: g}}
+	s.Blocks = []page.Block{{Table: g}}
 	return s
 }
 
@@ -350,10 +351,10 @@ func payerWords(r *journal.Record) string {
 		if r.Prices.Source != "" {
 			source = " (" + r.Prices.Source + ")"
 		}
-		return "The machine is paid as a whole: " + usd(float64(r.Prices.Instance)) + "/h" + source + ". An unused CPU or GiB saves nothing."
+		return "The machine is paid as a whole: " + page.USD(float64(r.Prices.Instance)) + "/h" + source + ". An unused CPU or GiB saves nothing."
 	}
 	words := prices(r.Prices.Rates, r.StartedAt)
-	if words == noData {
+	if words == page.NoData {
 		return "No prices are known."
 	}
 	return "Resources are priced by unit (" + words + "): an unused CPU, GPU or GiB is worth something where units are paid for."

@@ -7,24 +7,25 @@ import (
 	"slices"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
 // Summary writes one table over several runs for a terminal, with one line per run and a total.
 func Summary(w io.Writer, records []*journal.Record) error {
-	g := &grid{Columns: slices.Concat(left("Script", "State", "SLA"), right("Time", "Cost", "Time vs. baseline", "Cost vs. baseline"), left("Allocation"))}
+	g := &page.Table{Columns: slices.Concat(page.Left("Script", "State", "SLA"), page.Right("Time", "Cost", "Time vs. baseline", "Cost vs. baseline"), page.Left("Allocation"))}
 	total, counted := 0.0, 0
 	for _, r := range records {
 		if r == nil {
 			continue
 		}
-		d := &Data{Record: r}
+		d := &data{Record: r}
 		state, l := stateOf(d)
-		allocation := noData
+		allocation := page.NoData
 		if r.Plan != nil {
 			allocation = allocationText(r.Plan.Allocation)
 		}
-		c := row(titleOf(r), state, compliance(r), number(r.Outcome.Seconds, duration), number(r.Outcome.CostUSD, usd),
+		c := page.Row(titleOf(r), state, compliance(r), number(r.Outcome.Seconds, page.Duration), number(r.Outcome.CostUSD, page.USD),
 			number(r.Comparison.SecondsChangePct, change), number(r.Comparison.CostChangePct, change), allocation)
 		c[1].Light, c[2].Light = l, slaAnswer(d).Light
 		g.Rows = append(g.Rows, c)
@@ -41,12 +42,12 @@ func Summary(w io.Writer, records []*journal.Record) error {
 	if err := g.Text(&b); err != nil {
 		return fmt.Errorf("summary of %d runs: %w", len(records), err)
 	}
-	fmt.Fprintf(&b, "\n%s, %s", plural(len(g.Rows), "run"), usd(total))
+	fmt.Fprintf(&b, "\n%s, %s", page.Plural(len(g.Rows), "run"), page.USD(total))
 	if counted < len(g.Rows) {
 		fmt.Fprintf(&b, " for the %d whose cost is known", counted)
 	}
 	b.WriteByte('\n')
-	_, err := io.WriteString(w, plainBlanks(b.String()))
+	_, err := io.WriteString(w, page.PlainBlanks(b.String()))
 	return err
 }
 

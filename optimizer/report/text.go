@@ -9,10 +9,10 @@ import (
 
 // Brief writes the first screen of the report for a terminal of width columns (0: the default width): the answers, the
 // last output of a failed training, and the choices of other preferences.
-func (d *Data) Brief(w io.Writer, width int) error {
+func (d *data) Brief(w io.Writer, width int) error {
 	doc := build(d)
 	doc.Sections = nil
-	for _, s := range []section{outputSection(d), briefOptions(d)} {
+	for _, s := range []page.Section{outputSection(d), briefOptions(d)} {
 		if len(s.Blocks) > 0 {
 			doc.Sections = append(doc.Sections, s)
 		}
@@ -24,10 +24,10 @@ func (d *Data) Brief(w io.Writer, width int) error {
 }
 
 // Text writes the report for a terminal of width columns.
-func (d *Data) Text(w io.Writer, width int) error { return build(d).TextWithin(w, width) }
+func (d *data) Text(w io.Writer, width int) error { return build(d).TextWithin(w, width) }
 
 // Options writes the choice of each preference with its trade-offs, and all candidates, for a terminal of width columns; 0: no
 // terminal.
 func Options(w io.Writer, rec *journal.Record, width int) error {
-	return page.TextSections(w, width, optionsSection(&Data{Record: rec}))
+	return page.TextSections(w, width, optionsSection(&data{Record: rec}))
 }

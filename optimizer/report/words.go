@@ -9,31 +9,12 @@ import (
 	"trainopt/sla"
 )
 
-// Numbers are formatted as on every other page.
-const (
-	noData = page.NoData
-	nb     = page.Blank
-)
-
-var (
-	known       = page.Known
-	significant = page.Significant
-	withUnit    = page.WithUnit
-	duration    = page.Duration
-	usd         = page.USD
-	gib         = page.GiB
-	percent     = page.Percent
-	throughput  = page.Rate("")
-	share       = page.Share
-	count       = page.Count
-	plural      = page.Plural
-	clean       = page.Clean
-	plainBlanks = page.PlainBlanks
-)
+// throughput formats a throughput in samples/s.
+var throughput = page.Rate("")
 
 // predicted reports whether an interval contains a prediction. The zero Interval means "not predicted".
 func predicted(i sla.Interval) bool {
-	return i != sla.Interval{} && known(i.P5) && known(i.P50) && known(i.P95)
+	return i != sla.Interval{} && page.Known(i.P5) && page.Known(i.P50) && page.Known(i.P95)
 }
 
 // notMeasured is shown for a change that was not measured.
@@ -41,7 +22,7 @@ const notMeasured = "not measured"
 
 // change formats a change as page.Change does.
 func change(v float64) string {
-	if !known(v) {
+	if !page.Known(v) {
 		return notMeasured
 	}
 	return page.Change(v)
@@ -50,7 +31,7 @@ func change(v float64) string {
 // interval formats an interval as "80.1 s (75.0 s to 92.3 s)", each number with one.
 func interval(i sla.Interval, one func(float64) string) string {
 	if !predicted(i) {
-		return noData
+		return page.NoData
 	}
 	return one(i.P50) + " (" + between(i, one) + ")"
 }
@@ -61,7 +42,7 @@ func between(i sla.Interval, one func(float64) string) string {
 		return lo
 	}
 	// Write a common unit once: "75.0 to 92.3 s".
-	if a, unit, ok := strings.Cut(lo, nb); ok && !strings.Contains(unit, nb) && strings.HasSuffix(hi, nb+unit) && strings.Count(hi, nb) == 1 {
+	if a, unit, ok := strings.Cut(lo, page.Blank); ok && !strings.Contains(unit, page.Blank) && strings.HasSuffix(hi, page.Blank+unit) && strings.Count(hi, page.Blank) == 1 {
 		lo = a
 	}
 	return lo + " to " + hi
@@ -69,7 +50,7 @@ func between(i sla.Interval, one func(float64) string) string {
 
 // allocationText formats an allocation such that "8 CPU, 4 GiB" can be broken only after the comma.
 func allocationText(a resources.Allocation) string {
-	return strings.ReplaceAll(strings.ReplaceAll(a.String(), " ", nb), ","+nb, ", ")
+	return strings.ReplaceAll(strings.ReplaceAll(a.String(), " ", page.Blank), ","+page.Blank, ", ")
 }
 
 // number formats the Number of a record.
@@ -77,7 +58,7 @@ func number(n journal.Number, one func(float64) string) string { return one(floa
 
 func optional(s *string) string {
 	if s == nil || strings.TrimSpace(*s) == "" {
-		return noData
+		return page.NoData
 	}
 	return *s
 }
@@ -85,7 +66,7 @@ func optional(s *string) string {
 func yesNo(b *bool) string {
 	switch {
 	case b == nil:
-		return noData
+		return page.NoData
 	case *b:
 		return "yes"
 	}
@@ -100,8 +81,8 @@ var objectives = map[sla.Objective]struct {
 	name string
 	one  func(float64) string
 }{
-	sla.Time: {"finish within", duration}, sla.Cost: {"spend at most", usd}, sla.Throughput: {"throughput at least", throughput},
-	sla.Memory: {"memory at most", gib}, sla.GPUUtil: {"GPU utilization at least", percent}, sla.CPUUtil: {"CPU utilization at least", percent},
+	sla.Time: {"finish within", page.Duration}, sla.Cost: {"spend at most", page.USD}, sla.Throughput: {"throughput at least", throughput},
+	sla.Memory: {"memory at most", page.GiB}, sla.GPUUtil: {"GPU utilization at least", page.Percent}, sla.CPUUtil: {"CPU utilization at least", page.Percent},
 }
 
 // Objective returns the display name of an objective and the formatter of its values.
@@ -109,5 +90,11 @@ func Objective(o sla.Objective) (name string, one func(float64) string) {
 	if known, ok := objectives[o]; ok {
 		return known.name, known.one
 	}
-	return string(o), significant
+	return string(o), page.Significant
+}
+
+// with sets the light of the last cell of a row and returns the row.
+func with(cells []page.Cell, l page.Light) []page.Cell {
+	cells[len(cells)-1].Light = l
+	return cells
 }

@@ -9,6 +9,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -19,13 +20,13 @@ func TestWords(t *testing.T) {
 		"less":          {change(-12.34), "−12.3 %"},
 		"no change":     {change(-.01), "0.0 %"},
 		"not compared":  {change(nan), "not measured"},
-		"interval":      {interval(sla.Interval{P5: 1, P50: 2, P95: 3}, duration), "2 s (1 to 3 s)"},
-		"no interval":   {interval(sla.Interval{}, duration), noData},
-		"open interval": {interval(sla.Interval{P5: 1, P50: 2, P95: math.Inf(1)}, duration), noData},
+		"interval":      {interval(sla.Interval{P5: 1, P50: 2, P95: 3}, page.Duration), "2 s (1 to 3 s)"},
+		"no interval":   {interval(sla.Interval{}, page.Duration), page.NoData},
+		"open interval": {interval(sla.Interval{P5: 1, P50: 2, P95: math.Inf(1)}, page.Duration), page.NoData},
 		"command":       {strings.Join(quoted([]string{"a", "b c", "d'e", ""}), " "), `a 'b c' 'd'\''e' ''`},
 	}
 	for name, c := range cases {
-		if got := plainBlanks(c[0]); got != c[1] {
+		if got := page.PlainBlanks(c[0]); got != c[1] {
 			t.Errorf("%s: %q, want %q", name, got, c[1])
 		}
 	}
@@ -36,17 +37,17 @@ func TestMoreOrLess(t *testing.T) {
 		n    journal.Number
 		i    *sla.Interval
 		want string
-		l    light
+		l    page.Light
 	}{
-		"beyond a percentage": {1790, &sla.Interval{P5: 1500, P50: 1790, P95: 2000}, "18.9 times (90 % CI 16.0 to 21.0 times)", bad},
-		"not measured":        {journal.Unknown(), nil, "not measured", muted},
-		"without an interval": {-5, nil, "−5.0 %", good},
-		"surely less":         {-20, &sla.Interval{P5: -30, P50: -20, P95: -10}, "−20.0 % (90 % CI −30.0 to −10.0 %)", good},
-		"surely more":         {20, &sla.Interval{P5: 10, P50: 20, P95: 30}, "+20.0 % (90 % CI +10.0 to +30.0 %)", bad},
-		"perhaps":             {-2, &sla.Interval{P5: -6, P50: -2, P95: 3}, "−2.0 % (90 % CI −6.0 to +3.0 %)", dark},
+		"beyond a percentage": {1790, &sla.Interval{P5: 1500, P50: 1790, P95: 2000}, "18.9 times (90 % CI 16.0 to 21.0 times)", page.Bad},
+		"not measured":        {journal.Unknown(), nil, "not measured", page.Muted},
+		"without an interval": {-5, nil, "−5.0 %", page.Good},
+		"surely less":         {-20, &sla.Interval{P5: -30, P50: -20, P95: -10}, "−20.0 % (90 % CI −30.0 to −10.0 %)", page.Good},
+		"surely more":         {20, &sla.Interval{P5: 10, P50: 20, P95: 30}, "+20.0 % (90 % CI +10.0 to +30.0 %)", page.Bad},
+		"perhaps":             {-2, &sla.Interval{P5: -6, P50: -2, P95: 3}, "−2.0 % (90 % CI −6.0 to +3.0 %)", page.Dark},
 	}
 	for name, c := range cases {
-		if got := plainBlanks(changeWithInterval(c.n, c.i)); got != c.want {
+		if got := page.PlainBlanks(changeWithInterval(c.n, c.i)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if got := changeLight(c.n, c.i); got != c.l {
@@ -124,7 +125,7 @@ func TestBaselineAgainstTheAgreement(t *testing.T) {
 	}
 	for want, c := range map[string][2]sla.Status{
 		"fixed": {sla.Violated, sla.Met}, "better": {sla.AtRisk, sla.Met}, "same": {sla.Met, sla.Met}, "worse": {sla.Met, sla.AtRisk},
-		"newly missed": {sla.Met, sla.Violated}, noData: {sla.Unknown, sla.Met},
+		"newly missed": {sla.Met, sla.Violated}, page.NoData: {sla.Unknown, sla.Met},
 	} {
 		if got := changeWord(c[0], c[1]); got != want {
 			t.Errorf("%v: %s, want %s", c, got, want)
@@ -190,7 +191,7 @@ func TestAlternativesAfterOOM(t *testing.T) {
 		Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
 	for reason, want := range map[string]int{"deadline": 1, "oom": 0} {
 		r.Exit = &journal.Exit{Reason: reason}
-		brief, full := len(briefOptions(&Data{Record: r}).Blocks), len(optionsSection(&Data{Record: r}).Blocks)
+		brief, full := len(briefOptions(&data{Record: r}).Blocks), len(optionsSection(&data{Record: r}).Blocks)
 		if brief != want || full != 2*want {
 			t.Errorf("%s: %d and %d tables, want %d and %d", reason, brief, full, want, 2*want)
 		}
@@ -203,7 +204,7 @@ func TestAgainNote(t *testing.T) {
 		here, other := plan.Candidate{Allocation: resources.Allocation{CPUs: 2}}, plan.Candidate{Allocation: resources.Allocation{CPUs: 1}, Again: again}
 		r := &journal.Record{Plan: &journal.Plan{Plan: plan.Plan{Allocation: here.Allocation, Candidates: []plan.Candidate{here, other},
 			Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
-		for name, s := range map[string]section{"brief": briefOptions(&Data{Record: r}), "full": optionsSection(&Data{Record: r})} {
+		for name, s := range map[string]page.Section{"brief": briefOptions(&data{Record: r}), "full": optionsSection(&data{Record: r})} {
 			marked := 0
 			for _, b := range s.Blocks {
 				for _, row := range b.Table.Rows {
@@ -221,7 +222,7 @@ func TestAgainNote(t *testing.T) {
 
 func TestStepTime(t *testing.T) {
 	text := func(s *journal.StepShares) string {
-		return plainBlanks(fmt.Sprint(trainingSection(&Data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields))
+		return page.PlainBlanks(fmt.Sprint(trainingSection(&data{Record: &journal.Record{Training: journal.Training{StepShares: s}}}).Blocks[0].Fields))
 	}
 	if got := text(nil); strings.Contains(got, "step time") {
 		t.Errorf("without an observer: %s", got)

@@ -21,10 +21,10 @@ func TestJudgedByTheInterval(t *testing.T) {
 		want         cost.Quality
 	}{
 		"surely cheaper and faster": {sla.Interval{P5: -30, P50: -20, P95: -10}, sla.Interval{P5: -30, P50: -20, P95: -10}, cost.Quality("excellent")},
-		"surely dearer and slower":  {sla.Interval{P5: 10, P50: 20, P95: 30}, sla.Interval{P5: 10, P50: 20, P95: 30}, cost.Bad},
+		"surely dearer and slower":  {sla.Interval{P5: 10, P50: 20, P95: 30}, sla.Interval{P5: 10, P50: 20, P95: 30}, "bad"},
 		"from −52 to +90 %":         {sla.Interval{P5: -52, P50: -5, P95: 90}, sla.Interval{P5: -52, P50: -5, P95: 90}, cost.Undecided},
 		"cheaper, perhaps slower":   {sla.Interval{P5: -5, P50: 0, P95: 5}, sla.Interval{P5: -40, P50: -35, P95: -30}, cost.Undecided},
-		"no change":                 {sla.Interval{}, sla.Interval{}, cost.Unchanged},
+		"no change":                 {sla.Interval{}, sla.Interval{}, "unchanged"},
 	} {
 		if got := judged(c.seconds, c.usd); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

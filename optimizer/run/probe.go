@@ -287,9 +287,9 @@ func (p *siteProbe) paces() []float64 {
 	return out
 }
 
-// ProbeSpec is what a probe measures: the configuration of a run that ends when it has measured its pace, and the
+// probeSpec is what a probe measures: the configuration of a run that ends when it has measured its pace, and the
 // directories that it may change in its own view of the file system.
-type ProbeSpec struct {
+type probeSpec struct {
 	Config Config   `json:"config"`
 	Change []string `json:"change"`
 }
@@ -302,8 +302,8 @@ type ProbeResult struct {
 }
 
 // ReadProbe reads what the probe of a directory measures.
-func ReadProbe(dir string) (ProbeSpec, error) {
-	var s ProbeSpec
+func ReadProbe(dir string) (probeSpec, error) {
+	var s probeSpec
 	data, err := regular.ReadFile(filepath.Join(dir, probeFile), maxResult)
 	if err == nil {
 		err = json.Unmarshal(data, &s)
@@ -336,7 +336,7 @@ func (r *run) describeProbe(n int, o Site) error {
 	if total := r.Progress.Hints[r.Progress.Unit]; total.Units > 0 && total.Source == "--steps" {
 		c.Steps = r.Config.Steps
 	}
-	return regular.WriteJSON(filepath.Join(dir, probeFile), 0o600, ProbeSpec{Config: c, Change: r.changedDirs()})
+	return regular.WriteJSON(filepath.Join(dir, probeFile), 0o600, probeSpec{Config: c, Change: r.changedDirs()})
 }
 
 // changedDirs returns the directories that the training may write: those of the command, and what programs use for

@@ -51,7 +51,7 @@ func TestRunsAreRemembered(t *testing.T) {
 func TestRunWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, resumable(4, 2))
-	if err := os.MkdirAll(filepath.Join(s.cfg.StateDir, history.File), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.cfg.StateDir, "history.db"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	res := s.run()

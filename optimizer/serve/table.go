@@ -79,30 +79,15 @@ func columnsOf(path string, names []string, most int) (columns [][]float64, at p
 		return columns, at, err
 	}
 	end := lastLine(f, min(info.Size(), maxTable)) // the last line may still be being written
-	in := csv.NewReader(io.NewSectionReader(f, 0, end))
-	in.FieldsPerRecord, in.ReuseRecord = -1, true
 	var index []int
-	width := 0
-	for {
-		record, err := in.Read()
-		if err == io.EOF {
-			break
-		}
+	for record, err := range regular.Rows(io.NewSectionReader(f, 0, end), nil) {
 		if err != nil {
-			var parse *csv.ParseError
-			if errors.As(err, &parse) {
-				continue
-			}
 			return columns, at, err
 		}
 		if index == nil {
-			width = len(record)
 			for _, name := range names {
 				index = append(index, slices.Index(record, name))
 			}
-			continue
-		}
-		if len(record) != width {
 			continue
 		}
 		for i, k := range index {

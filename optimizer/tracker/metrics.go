@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )
@@ -112,7 +113,7 @@ func (c *collector) run(out chan<- prometheus.Metric, e *entry) {
 	}
 	o, sample := &rec.Outcome, map[string]float64(nil)
 	if !rec.Over() {
-		sample = lastSample(e.dir)
+		sample = regular.LastRow(filepath.Join(e.dir, "samples.csv"))
 	}
 	send(costUSD, prometheus.GaugeValue, newer(o.CostUSD, sample, "cost_usd"))
 	send(elapsedSeconds, prometheus.GaugeValue, newer(o.Seconds, sample, "time_s"))

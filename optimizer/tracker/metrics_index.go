@@ -1,19 +1,14 @@
 package tracker
 
 import (
-	"bytes"
-	"encoding/csv"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
 )
 
@@ -104,46 +99,4 @@ func (e *entry) judgeRunning(now time.Time) {
 			e.record = nil
 		}
 	}
-}
-
-// sampleTail is the number of bytes at the end of samples.csv that contain its last row.
-const sampleTail = 16 << 10
-
-// lastSample returns the numbers of the last complete row of samples.csv by column; nil if it cannot be read.
-func lastSample(dir string) map[string]float64 {
-	f, err := regular.Open(filepath.Join(dir, "samples.csv"), regular.NoLimit)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	head := make([]byte, 4<<10)
-	n, err := f.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
-		return nil
-	}
-	header, _, ok := bytes.Cut(head[:n], []byte("\n"))
-	info, err := f.Stat()
-	if err != nil || !ok {
-		return nil
-	}
-	tail := make([]byte, min(info.Size()-int64(len(header))-1, sampleTail))
-	if n, err = f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil && err != io.EOF {
-		return nil
-	}
-	end := bytes.LastIndexByte(tail[:n], '\n')
-	if end < 0 {
-		return nil
-	}
-	row := tail[bytes.LastIndexByte(tail[:end], '\n')+1 : end]
-	rows, err := csv.NewReader(strings.NewReader(string(header) + "\n" + string(row) + "\n")).ReadAll()
-	if err != nil || len(rows) != 2 {
-		return nil
-	}
-	out := map[string]float64{}
-	for i, name := range rows[0] {
-		if v, err := strconv.ParseFloat(rows[1][i], 64); err == nil {
-			out[name] = v
-		}
-	}
-	return out
 }

@@ -2,10 +2,8 @@ package tracker
 
 import (
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -77,30 +75,18 @@ func (r *Run) table(path string, row func(at time.Time, seconds float64, values 
 		return err
 	}
 	defer f.Close()
-	in := csv.NewReader(f)
-	in.FieldsPerRecord, in.ReuseRecord = -1, true
-	header, err := in.Read()
-	if err == io.EOF { // nothing was written yet
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	header = slices.Clone(header)
-	for {
-		fields, err := in.Read()
-		if torn := (*csv.ParseError)(nil); errors.As(err, &torn) {
-			continue
-		}
-		if err == io.EOF {
-			return nil
-		}
+	var header []string
+	for fields, err := range regular.Rows(f, nil) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Base(path), err)
 		}
+		if header == nil {
+			header = slices.Clone(fields)
+			continue
+		}
 		values := map[string]float64{}
 		var stamp time.Time // of the training's own row, more exact than the time at which it was read
-		for i, text := range fields[:min(len(fields), len(header))] {
+		for i, text := range fields {
 			if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 				values[header[i]] = v
 			} else if header[i] == "timestamp" {
@@ -115,6 +101,7 @@ func (r *Run) table(path string, row func(at time.Time, seconds float64, values 
 			row(at, seconds, values)
 		}
 	}
+	return nil
 }
 
 func (r *Run) trainingRow(at time.Time, _ float64, values map[string]float64) {

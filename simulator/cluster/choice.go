@@ -287,8 +287,8 @@ func (i *Isolated) relative(sum [3]float64) [3]float64 {
 	return [3]float64{sum[0] / n / i.mean, sum[1] / i.usd, sum[2] / n}
 }
 
-// Preference weighs the Objectives; the weights sum to 1.
-type Preference struct {
+// preference weighs the Objectives; the weights sum to 1.
+type preference struct {
 	Name    string
 	Weights []float64
 }
@@ -320,17 +320,17 @@ func ParseWeights(text string, names []string) ([]float64, error) {
 }
 
 // ParsePreference parses "balanced", or weights of the Objectives.
-func ParsePreference(name string) (Preference, error) {
+func ParsePreference(name string) (preference, error) {
 	text := name
 	if name == "balanced" {
 		text = strings.Join(Objectives, "+")
 	}
 	w, err := ParseWeights(text, Objectives)
-	return Preference{name, w}, err
+	return preference{name, w}, err
 }
 
 // metric returns the weighted sum of the measures as a metric.
-func (p Preference) metric() experiment.Metric {
+func (p preference) metric() experiment.Metric {
 	return experiment.Metric{Name: "loss_" + p.Name, Better: experiment.Lower, Means: "the three measures below, weighted by the preference " + p.Name}
 }
 

@@ -54,7 +54,7 @@ type Sweep struct {
 	// Chooser returns Config.Choose for one run of a policy; nil, or a nil result: the policy decides itself.
 	Chooser func(policy string) func(*DecisionPoint) int
 	// Preferences are those by which the policies are compared; requires Fairness.
-	Preferences []Preference
+	Preferences []preference
 	// Timeout limits the real time of each run; 0: none. Runs that reach it depend on the machine.
 	Timeout time.Duration
 	Workers int // number of parallel runs; 0: one per core

@@ -69,8 +69,8 @@ type decisionStep struct {
 	MaxLoss page.Exact `json:"max_loss"`
 }
 
-// DecisionResult is the outcome of Measure.
-type DecisionResult struct {
+// decisionResult is the outcome of Measure.
+type decisionResult struct {
 	Schema  int    `json:"schema"`
 	Policy  string `json:"policy"`
 	Seed    uint64 `json:"seed"`
@@ -90,7 +90,7 @@ type DecisionResult struct {
 const elapsed = 600
 
 // Measure draws the cluster and measures both decisions.
-func (c DecisionConfig) Measure() (*DecisionResult, error) {
+func (c DecisionConfig) Measure() (*decisionResult, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (c DecisionConfig) Measure() (*DecisionResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &DecisionResult{
+	r := &decisionResult{
 		Schema: 1, Policy: c.Policy, Seed: c.Seed, Devices: c.Devices, Types: c.Types, Jobs: c.Jobs, Kinds: c.Kinds, Changes: c.Changes,
 		PeakGiB: page.Exact(math.NaN()),
 	}

@@ -14,14 +14,14 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Figure is a figure of Gavel's paper (Narayanan et al., OSDI 2020) with its published values, beside which ours are
+// figure is a figure of Gavel's paper (Narayanan et al., OSDI 2020) with its published values, beside which ours are
 // placed:
 //
 //	f, err := FindFigure("8")
 //	s, err := f.Sweep(FigureOptions{Seeds: []uint64{0, 1, 2}, Compat: true})
 //	o, err := Run(ctx, s)
 //	f.Beside(o)
-type Figure struct {
+type figure struct {
 	Name, Also string // names of the figure
 	About      string
 	Lines      []figureLine
@@ -72,7 +72,7 @@ func Figures() string {
 }
 
 // FindFigure returns a figure by one of its names. It returns nil without error for Runtime.
-func FindFigure(name string) (*Figure, error) {
+func FindFigure(name string) (*figure, error) {
 	name = strings.TrimPrefix(strings.ToLower(name), "figure")
 	name = strings.TrimPrefix(strings.TrimSpace(name), "fig")
 	if name == solverRuntime || name == runtimeAlso {
@@ -103,7 +103,7 @@ type FigureOptions struct {
 }
 
 // Xs returns at most n loads of the figure; 0: all.
-func (f *Figure) Xs(n int) []float64 {
+func (f *figure) Xs(n int) []float64 {
 	most := 0
 	for _, l := range f.Lines {
 		most = max(most, len(l.Hours))
@@ -112,7 +112,7 @@ func (f *Figure) Xs(n int) []float64 {
 }
 
 // x returns the load of the i-th value of a line, as published.
-func (f *Figure) x(i int) float64 { return math.Round((f.first+float64(i)*f.step)*1e6) / 1e6 }
+func (f *figure) x(i int) float64 { return math.Round((f.first+float64(i)*f.step)*1e6) / 1e6 }
 
 // thinned returns at most n of the values of(0) … of(all−1): the last one and others evenly spread before it; 0: all.
 func thinned(all, n int, of func(int) float64) []float64 {
@@ -127,7 +127,7 @@ func thinned(all, n int, of func(int) float64) []float64 {
 }
 
 // Sweep returns the sweep that reproduces the figure.
-func (f *Figure) Sweep(o FigureOptions) (*Sweep, error) {
+func (f *figure) Sweep(o FigureOptions) (*Sweep, error) {
 	machines, err := platform.Parse(cmp.Or(f.cluster, "v100=36,p100=36,k80=36"), nil)
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (f *Figure) Sweep(o FigureOptions) (*Sweep, error) {
 const ours = "our mechanism"
 
 // lines returns the published lines and that of our best policy, in a separate group if the others use Gavel's code.
-func (f *Figure) lines(compat bool) []figureLine {
+func (f *figure) lines(compat bool) []figureLine {
 	i := slices.IndexFunc(f.Lines, func(l figureLine) bool { return l.Policy == f.Against })
 	if i < 0 || !compat && slices.ContainsFunc(f.Lines, func(l figureLine) bool { return l.Policy == f.Best }) {
 		return f.Lines
@@ -232,7 +232,7 @@ func figureMechanism(group string, c *Config) error {
 }
 
 // at returns the published value at a load; NaN if none exists.
-func (f *Figure) at(l *figureLine, x float64) float64 {
+func (f *figure) at(l *figureLine, x float64) float64 {
 	i := int(math.Round((x - f.first) / f.step))
 	if i < 0 || i >= len(l.Hours) {
 		return math.NaN()
@@ -241,7 +241,7 @@ func (f *Figure) at(l *figureLine, x float64) float64 {
 }
 
 // name returns the label of a line.
-func (f *Figure) name(l *figureLine) string {
+func (f *figure) name(l *figureLine) string {
 	name := l.Policy
 	if l.Group != "" {
 		name += ", " + l.Group
@@ -258,7 +258,7 @@ func (f *Figure) name(l *figureLine) string {
 }
 
 // Beside adds the published values to the comparison of an outcome of Sweep: a table and a chart.
-func (f *Figure) Beside(o *Outcome) {
+func (f *figure) Beside(o *Outcome) {
 	c := o.Comparison
 	var xs []float64
 	for i := range o.Scenarios {

@@ -46,8 +46,8 @@ func linesOf(figure string) (lines []figureLine) {
 var runtimes = sync.OnceValue(func() []figureLine { return linesOf(solverRuntime) })
 
 // published returns the figures. A new one is an entry here, and its lines in published.csv.
-var published = sync.OnceValue(func() []Figure {
-	figures := []Figure{
+var published = sync.OnceValue(func() []figure {
+	figures := []figure{
 		{Name: "8", Also: "single-las", About: "least attained service, jobs on one device", file: "continuous_jobs/single_gpu_las_v100=36_p100=36_k80=36", first: 0.4, step: 0.4, Best: "best_match_packed", Against: "max_min_fairness_packed"},
 		{Name: "9", Also: "multi-las", About: "least attained service, jobs on 1 to 8 devices", file: "continuous_jobs/multi_gpu_las_v100=36_p100=36_k80=36", first: 0.2, step: 0.2, multi: true, Best: "best_match_packed", Against: "max_min_fairness_packed"},
 		{Name: "10", Also: "multi-ftf", About: "finish-time fairness, jobs on 1 to 8 devices", file: "continuous_jobs/multi_gpu_ftf_v100=36_p100=36_k80=36", first: 0.2, step: 0.2, multi: true},

@@ -50,7 +50,7 @@ func keys(m map[string][][2]float64) (out []string) {
 }
 
 // same reports whether a line equals one of the source, whose last points may be continuation markers.
-func same(f *Figure, l *figureLine, points [][2]float64) bool {
+func same(f *figure, l *figureLine, points [][2]float64) bool {
 	for i, v := range l.Hours {
 		if i >= len(points) || math.Abs(points[i][0]-f.x(i)) > 1e-4 || math.Abs(points[i][1]-v) > 0.005 {
 			return false

@@ -11,20 +11,20 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-var formats = page.Formats[*DecisionResult]{
-	"json": page.JSONOf(func(r *DecisionResult) *DecisionResult { return r }),
-	"text": page.TextOf((*DecisionResult).document),
+var formats = page.Formats[*decisionResult]{
+	"json": page.JSONOf(func(r *decisionResult) *decisionResult { return r }),
+	"text": page.TextOf((*decisionResult).document),
 }
 
-// Formats returns the names of the formats of DecisionResult.Write.
+// Formats returns the names of the formats of decisionResult.Write.
 func Formats() []string { return formats.Names() }
 
 // Write writes a result in one of Formats.
-func (r *DecisionResult) Write(w io.Writer, format string) error {
+func (r *decisionResult) Write(w io.Writer, format string) error {
 	return formats.Write(w, "decision", r, format)
 }
 
-func (r *DecisionResult) document() page.Document {
+func (r *decisionResult) document() page.Document {
 	kinds := fmt.Sprintf("%d kinds", r.Kinds)
 	if r.Kinds == 0 {
 		kinds = "all different"

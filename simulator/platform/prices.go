@@ -13,8 +13,8 @@ import (
 	"trainopt/internal/regular"
 )
 
-// PriceList contains prices of one accelerator per hour, by lower-case name.
-type PriceList struct {
+// priceList contains prices of one accelerator per hour, by lower-case name.
+type priceList struct {
 	// Kinds contains the listed prices; a list may have further ones, see Prices.
 	Kinds map[string]nodePrice
 	other func(kind string) (nodePrice, bool)
@@ -29,9 +29,9 @@ type nodePrice struct {
 const gavelSource = "Gavel (OSDI 2020), github.com/stanford-futuredata/gavel at c4fa4009 of 2022-01-15: "
 
 // gavelList returns a list of prices from the code or notebooks of Gavel.
-func gavelList(from string, v100, p100, k80 float64) PriceList {
+func gavelList(from string, v100, p100, k80 float64) priceList {
 	from = gavelSource + from
-	return PriceList{Kinds: map[string]nodePrice{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
+	return priceList{Kinds: map[string]nodePrice{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
 }
 
 // Prices returns a price list by name:
@@ -42,7 +42,7 @@ func gavelList(from string, v100, p100, k80 float64) PriceList {
 //
 // The date of Gavel's prices is unknown; the stated date is that of the code. Any other name is a file, see
 // readPrices.
-func Prices(name string) (PriceList, error) {
+func Prices(name string) (priceList, error) {
 	switch name {
 	case "gavel":
 		return gavelList("Google Cloud, preemptible", 0.74, 0.43, 0.135), nil
@@ -51,13 +51,13 @@ func Prices(name string) (PriceList, error) {
 	case "catalogue":
 		c, err := cost.EmbeddedCatalogue()
 		if err != nil {
-			return PriceList{}, fmt.Errorf("read the price catalogue: %w", err)
+			return priceList{}, fmt.Errorf("read the price catalogue: %w", err)
 		}
-		return PriceList{other: func(kind string) (nodePrice, bool) { return cheapest(c, kind) }}, nil
+		return priceList{other: func(kind string) (nodePrice, bool) { return cheapest(c, kind) }}, nil
 	}
 	f, err := regular.Open(name, regular.Data)
 	if err != nil {
-		return PriceList{}, fmt.Errorf("prices: %q is neither gavel, gavel-on-demand, catalogue nor a file that can be read: %w", name, err)
+		return priceList{}, fmt.Errorf("prices: %q is neither gavel, gavel-on-demand, catalogue nor a file that can be read: %w", name, err)
 	}
 	defer f.Close()
 	return readPrices(f, name)
@@ -79,8 +79,8 @@ func cheapest(c *cost.Catalogue, kind string) (best nodePrice, ok bool) {
 
 // readPrices reads a CSV list with a header and the columns kind and usd_hour, and optionally source and dated, in any
 // order. name is the file name, used in errors and for rows without a source.
-func readPrices(r io.Reader, name string) (PriceList, error) {
-	list := PriceList{Kinds: map[string]nodePrice{}}
+func readPrices(r io.Reader, name string) (priceList, error) {
+	list := priceList{Kinds: map[string]nodePrice{}}
 	rows := csv.NewReader(r)
 	rows.TrimLeadingSpace = true
 	header, err := rows.Read()
@@ -128,7 +128,7 @@ func readPrices(r io.Reader, name string) (PriceList, error) {
 
 // nodePrice sets the price of every kind from the list and returns the kinds that the list does not contain, whose price
 // becomes unknown.
-func (c Cluster) Price(list PriceList) (unpriced []string) {
+func (c Cluster) Price(list priceList) (unpriced []string) {
 	for i := range c {
 		p, ok := list.Kinds[strings.ToLower(c[i].Name)]
 		if !ok && list.other != nil {

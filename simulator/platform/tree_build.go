@@ -65,7 +65,7 @@ func exampleDescription(name string) (*Description, error) {
 func ReadTree(path string) (*Tree, error) { return embedded().library.ReadTree(path) }
 
 // ReadTree is like the function ReadTree, with the types of l.
-func (l *Library) ReadTree(path string) (*Tree, error) {
+func (l *library) ReadTree(path string) (*Tree, error) {
 	data, err := regular.ReadFile(path, regular.Settings)
 	if errors.Is(err, os.ErrNotExist) && embedded().platforms[path] != nil {
 		return Example(path)
@@ -88,7 +88,7 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 }
 
 // parseTree parses XML if the data start with "<", else a description in JSON.
-func (l *Library) parseTree(data []byte) (*Tree, error) {
+func (l *library) parseTree(data []byte) (*Tree, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, "\ufeff \t\r\n"), []byte("<")) {
 		hosts, err := readXML(bytes.NewReader(data))
 		if err != nil {
@@ -118,7 +118,7 @@ func ParseDescription(r io.Reader) (*Description, error) {
 }
 
 // Build returns the tree of a description. The error joins all types missing in the library.
-func (l *Library) Build(d *Description) (*Tree, error) {
+func (l *library) Build(d *Description) (*Tree, error) {
 	if err := l.check(d); err != nil {
 		return nil, err
 	}
@@ -137,13 +137,13 @@ func (l *Library) Build(d *Description) (*Tree, error) {
 }
 
 // link returns the link of a description; the default latency is 0us.
-func (l *Library) link(d linkDescription) linkRate {
+func (l *library) link(d linkDescription) linkRate {
 	latency := cmp.Or(d.Latency, "0us")
 	return linkRate{d.Type, l.Networks[d.Type], latency}
 }
 
 // check joins all problems of a description.
-func (l *Library) check(d *Description) error {
+func (l *library) check(d *Description) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	cores := 0

@@ -16,8 +16,8 @@ import (
 	"sync"
 )
 
-// Library contains the types of platform components by name.
-type Library struct {
+// library contains the types of platform components by name.
+type library struct {
 	Networks   map[string]string // bandwidth in SimGrid notation: "10.0Gbps"
 	Processors map[string]processorType
 	Nodes      map[string]nodeType
@@ -61,15 +61,15 @@ var embedded = sync.OnceValue(func() *treeFile {
 
 // BuiltinLibrary returns a copy of HDeepRM's embedded library of 56 types of nodes, 45 of processors and 4 of
 // networks. The header of tree.table states its source.
-func BuiltinLibrary() *Library {
+func BuiltinLibrary() *library {
 	l := embedded().library
-	return &Library{maps.Clone(l.Networks), maps.Clone(l.Processors), maps.Clone(l.Nodes)}
+	return &library{maps.Clone(l.Networks), maps.Clone(l.Processors), maps.Clone(l.Nodes)}
 }
 
 // LoadLibrary reads a user's library in HDeepRM's form: network_types.json, processor_types.json and node_types.json
 // of a folder. It replaces the embedded library.
-func LoadLibrary(dir string) (*Library, error) {
-	l := &Library{map[string]string{}, map[string]processorType{}, map[string]nodeType{}}
+func LoadLibrary(dir string) (*library, error) {
+	l := &library{map[string]string{}, map[string]processorType{}, map[string]nodeType{}}
 	if err := errors.Join(
 		typesFile(filepath.Join(dir, "network_types.json"), func(name string, v struct{ Bandwidth string }) {
 			l.Networks[name] = v.Bandwidth
@@ -131,7 +131,7 @@ func typesFile[T any](path string, put func(name string, v T)) error {
 }
 
 // Validate joins all problems: quantities that are not positive, and unknown processors.
-func (l *Library) Validate() error {
+func (l *library) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(l.Processors)) {
@@ -171,7 +171,7 @@ func positive(values ...float64) bool {
 
 // treeFile is a library with platforms of its types.
 type treeFile struct {
-	library   *Library
+	library   *library
 	platforms map[string]*Description
 	names     []string // of the platforms, in the order of the file
 }
@@ -185,7 +185,7 @@ type treeFile struct {
 //	node	GB	type of memory	name	2 processor …
 //	platform	network	latency	name
 //	cluster	network	latency	name	60 node …
-func WriteTreeTable(w io.Writer, l *Library, names []string, platforms map[string]*Description, head ...string) error {
+func WriteTreeTable(w io.Writer, l *library, names []string, platforms map[string]*Description, head ...string) error {
 	b := bufio.NewWriter(w)
 	for _, h := range head {
 		fmt.Fprintf(b, "# %s\n", h)
@@ -221,7 +221,7 @@ func WriteTreeTable(w io.Writer, l *Library, names []string, platforms map[strin
 
 // readTreeTable reads the format of WriteTreeTable.
 func readTreeTable(r io.Reader) (*treeFile, error) {
-	f := &treeFile{library: &Library{map[string]string{}, map[string]processorType{}, map[string]nodeType{}}, platforms: map[string]*Description{}}
+	f := &treeFile{library: &library{map[string]string{}, map[string]processorType{}, map[string]nodeType{}}, platforms: map[string]*Description{}}
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 1<<20)
 	for line := 1; s.Scan(); line++ {

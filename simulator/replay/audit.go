@@ -229,8 +229,8 @@ type auditor struct {
 	// sources counts the rates of the scenario by origin; left contains the jobs that are not simulated.
 	sources map[rateSource]int
 	left    []int
-	same    []*Job // jobs that ended live and are simulated
-	all     []*Job // those, and the ones that have not ended
+	same    []*job // jobs that ended live and are simulated
+	all     []*job // those, and the ones that have not ended
 	worlds  []drawn
 	// price is what jobs paid live, relative to the prices of the devices for the time that they held them; 1: unknown.
 	price float64
@@ -267,7 +267,7 @@ func (a *auditor) compare() {
 		a.Jobs = append(a.Jobs, row)
 	}
 	a.Compared, a.MedianError = len(a.same), page.Exact(stat.Median(errs))
-	a.Deadlines = stat.Count(a.all, func(j *Job) bool { return j.Deadline > 0 })
+	a.Deadlines = stat.Count(a.all, func(j *job) bool { return j.Deadline > 0 })
 	a.Live = a.summary(live)
 	if len(a.worlds) == 0 || a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
 		nan := page.Exact(math.NaN())
@@ -306,7 +306,7 @@ func (a *auditor) summary(o *cluster.Outcome) summary {
 type figures struct{ mean, median, makespan, cost, kept, sum, fair, worst float64 }
 
 // figuresOf computes the figures of jobs, which may be listed several times; fair relates them to another outcome.
-func figuresOf(o, isolated *cluster.Outcome, jobs []*Job) figures {
+func figuresOf(o, isolated *cluster.Outcome, jobs []*job) figures {
 	if len(jobs) == 0 {
 		nan := math.NaN()
 		return figures{nan, nan, nan, nan, nan, nan, nan, nan}
@@ -425,7 +425,7 @@ func (a *auditor) note() {
 			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of their start-up.")
 		}
 	}
-	if n := len(slices.DeleteFunc(slices.Clone(a.day.Jobs), func(j *Job) bool { return !j.silent })); n > 0 {
+	if n := len(slices.DeleteFunc(slices.Clone(a.day.Jobs), func(j *job) bool { return !j.silent })); n > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Jobs that reported no progress: %d. The time for which each had its last devices counts as its work.", n))
 	}
 	if len(a.left) > 0 {

@@ -26,7 +26,7 @@ type Day struct {
 	Round       float64 // seconds
 	Seed        int64
 	Policies    []cluster.Span // in force one after the other
-	Jobs        []*Job         // in order of arrival
+	Jobs        []*job         // in order of arrival
 	Engine      string         // "local", "slurm"
 	Restarts    int            // of the server
 	unserved    []outage       // times without a server while jobs had not ended, at most
@@ -45,8 +45,8 @@ type upCount struct {
 	devices int
 }
 
-// Job is a job of a day.
-type Job struct {
+// job is a job of a day.
+type job struct {
 	ID                int
 	Name, User        string
 	Command           string // equal for jobs of the same command
@@ -109,7 +109,7 @@ type life struct {
 // NewDay assembles a day from the events of a log, in their order.
 func NewDay(events []cluster.Event) (*Day, error) {
 	d := &Day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
-	byID := map[int]*Job{}
+	byID := map[int]*job{}
 	served := math.Inf(-1) // start of the present server
 	decided := 0           // number of jobs that a decision has included
 	for i := range events {
@@ -127,7 +127,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			}
 			e = &copied
 		}
-		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *Job) bool { return !j.State.Ended() }) && e.Time > d.Until {
+		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *job) bool { return !j.State.Ended() }) && e.Time > d.Until {
 			d.unserved = append(d.unserved, outage{d.Until, e.Time})
 		}
 		if !(d.Until > e.Time) {
@@ -158,7 +158,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 	if len(d.Devices) == 0 || len(d.Policies) == 0 {
 		return nil, errors.New("replay the event log: it does not contain the start of a server, with its devices and policy")
 	}
-	slices.SortStableFunc(d.Jobs, func(a, b *Job) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	slices.SortStableFunc(d.Jobs, func(a, b *job) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	d.From = d.Until
 	if len(d.Jobs) > 0 {
 		d.From = d.Jobs[0].Arrival
@@ -213,8 +213,8 @@ func (d *Day) spans(gpus int) bool {
 	return !slices.ContainsFunc(d.Devices, func(t cluster.Device) bool { return t.PerServer >= gpus })
 }
 
-func newJob(e *cluster.Event) *Job {
-	return &Job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
+func newJob(e *cluster.Event) *job {
+	return &job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
 		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), KeepsKnown: math.NaN(), CostUSD: math.NaN()}
 }
 
@@ -228,7 +228,7 @@ func known(v float64) float64 {
 
 // contradicts reports whether an event states more time than the present life has lasted by then, an exit out of it, or a rate
 // that its steps contradict.
-func (j *Job) contradicts(e *cluster.Event, until float64) bool {
+func (j *job) contradicts(e *cluster.Event, until float64) bool {
 	n := len(j.Lives) - 1
 	if n < 0 {
 		return false
@@ -246,7 +246,7 @@ func (j *Job) contradicts(e *cluster.Event, until float64) bool {
 const unrelated = 1e5
 
 // take applies an event of the job.
-func (j *Job) take(e *cluster.Event) {
+func (j *job) take(e *cluster.Event) {
 	if e.Total > 0 {
 		j.Total = e.Total
 	}
@@ -288,7 +288,7 @@ func (j *Job) take(e *cluster.Event) {
 }
 
 // takeLife applies an event of the present life.
-func (j *Job) takeLife(e *cluster.Event, l *life) {
+func (j *job) takeLife(e *cluster.Event, l *life) {
 	switch e.Kind {
 	case cluster.EventRunning:
 		l.Worked = l.Start
@@ -348,7 +348,7 @@ func seconds(s *float64) float64 {
 }
 
 // countSeconds makes the seconds of its last life the steps of a job that has done its work and reported no progress.
-func (j *Job) countSeconds() {
+func (j *job) countSeconds() {
 	if n := len(j.Lives); n > 0 && j.ended() && !(j.Done > 0) {
 		l := j.Lives[n-1]
 		j.silent, j.Done, j.Total = true, l.Left-l.Start, l.Left-l.Start
@@ -357,17 +357,17 @@ func (j *Job) countSeconds() {
 }
 
 // ended reports whether the job has done all its work.
-func (j *Job) ended() bool { return j.State == cluster.Done && !math.IsNaN(j.End) }
+func (j *job) ended() bool { return j.State == cluster.Done && !math.IsNaN(j.End) }
 
 // lost reports whether a life has ended without a request before its job did, so that steps may be lost.
-func (j *Job) lost(i int) bool {
+func (j *job) lost(i int) bool {
 	l := j.Lives[i]
 	return !(l.Asked <= l.Left) && !l.open && !(i == len(j.Lives)-1 && j.State.Ended())
 }
 
 // work returns the steps that the replay gives the job: all of its work or, if it was stopped or failed before, what it
 // had done. ok is false if it never made progress and its work is unknown, or has no end in sight.
-func (j *Job) work() (steps float64, ok bool) {
+func (j *job) work() (steps float64, ok bool) {
 	switch {
 	case j.endless:
 		return 0, false

@@ -139,7 +139,7 @@ func FuzzDay(f *testing.F) {
 			return
 		}
 		day, err := NewDay(events)
-		if err != nil || slices.ContainsFunc(day.Jobs, func(j *Job) bool { return j.MaxGPUs > 64 }) {
+		if err != nil || slices.ContainsFunc(day.Jobs, func(j *job) bool { return j.MaxGPUs > 64 }) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -18,7 +18,7 @@ import (
 type drawn struct {
 	*scenario
 	day, isolated *cluster.Outcome // isolated is nil if that policy fails
-	samples       [][]*Job
+	samples       [][]*job
 }
 
 // draw draws the scenarios, and simulates the day in each; none if no job can be simulated.
@@ -34,10 +34,10 @@ func (a *auditor) draw(ctx context.Context) error {
 		if k == 0 {
 			for _, j := range w.jobs {
 				if j.ended() {
-					a.same = append(a.same, j.Job)
+					a.same = append(a.same, j.job)
 				}
 				if j.ended() || !j.State.Ended() {
-					a.all = append(a.all, j.Job)
+					a.all = append(a.all, j.job)
 				}
 			}
 		}
@@ -49,7 +49,7 @@ func (a *auditor) draw(ctx context.Context) error {
 			return err
 		}
 		for range resamples {
-			jobs := make([]*Job, len(a.all))
+			jobs := make([]*job, len(a.all))
 			for i := range jobs {
 				jobs[i] = a.all[random.IntN(len(a.all))]
 			}
@@ -145,7 +145,7 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 }
 
 // values returns the columns of a policy over jobs, which may be listed several times.
-func (a *auditor) values(out *cluster.Outcome, w *drawn, jobs []*Job) []float64 {
+func (a *auditor) values(out *cluster.Outcome, w *drawn, jobs []*job) []float64 {
 	f, base := figuresOf(out, w.isolated, jobs), figuresOf(w.day, nil, jobs)
 	return []float64{f.mean, f.mean/base.mean - 1, base.sum - f.sum, f.makespan - a.day.From, f.cost * a.price, f.fair, f.worst, f.kept}
 }

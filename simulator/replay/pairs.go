@@ -48,7 +48,7 @@ func (l *life) lostBeside(until float64) (lost float64) {
 
 // meet restricts the times that lives shared devices to those in which both made progress.
 func (d *Day) meet() {
-	byID := map[int]*Job{}
+	byID := map[int]*job{}
 	for _, j := range d.Jobs {
 		byID[j.ID] = j
 	}
@@ -74,7 +74,7 @@ func (d *Day) meet() {
 }
 
 // lives returns the lives of a job; none without one.
-func (j *Job) lives() []*life {
+func (j *job) lives() []*life {
 	if j == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func newPairRates(d *Day, alone map[int]map[place]float64) pairRates {
 	for _, j := range d.Jobs {
 		names[j.ID] = j.Name
 	}
-	each := func(do func(j *Job, l *life, t *together)) {
+	each := func(do func(j *job, l *life, t *together)) {
 		for _, j := range d.Jobs {
 			for _, l := range j.Lives {
 				for i := range l.Shared {
@@ -103,10 +103,10 @@ func newPairRates(d *Day, alone map[int]map[place]float64) pairRates {
 			}
 		}
 	}
-	keys := func(j *Job, l *life, with int) []pairKey {
+	keys := func(j *job, l *life, with int) []pairKey {
 		return []pairKey{{fmt.Sprint(j.ID), fmt.Sprint(with), l.Device}, {j.Name, names[with], l.Device}, {j.Name, names[with], ""}}
 	}
-	each(func(j *Job, l *life, t *together) {
+	each(func(j *job, l *life, t *together) {
 		if rate := alone[j.ID][place{l.Device, l.GPUs}]; rate > 0 && t.seen > 0 {
 			t.ratio, t.measured = min(t.seen/rate, 1), true
 			for _, k := range keys(j, l, t.with) {
@@ -118,7 +118,7 @@ func newPairRates(d *Day, alone map[int]map[place]float64) pairRates {
 	for k, v := range samples {
 		r[k] = stat.Median(v)
 	}
-	each(func(j *Job, l *life, t *together) {
+	each(func(j *job, l *life, t *together) {
 		back := []pairKey{{fmt.Sprint(t.with), fmt.Sprint(j.ID), l.Device}}
 		for _, k := range append(back, keys(j, l, t.with)...) {
 			if v, ok := r[k]; ok && !t.measured {
@@ -131,7 +131,7 @@ func newPairRates(d *Day, alone map[int]map[place]float64) pairRates {
 }
 
 // beside returns the rate of a job beside another one relative to that alone.
-func (p pairRates) beside(j, with *Job, device string) float64 {
+func (p pairRates) beside(j, with *job, device string) float64 {
 	for _, k := range []pairKey{{fmt.Sprint(j.ID), fmt.Sprint(with.ID), device}, {j.Name, with.Name, device}, {j.Name, with.Name, ""}} {
 		if v, ok := p[k]; ok {
 			return v

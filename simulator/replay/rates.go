@@ -171,7 +171,7 @@ func (l *life) anchored(rate float64) float64 {
 }
 
 // exitOf returns the seconds between the last step of a job and its end.
-func (r *rates) exitOf(j *Job) float64 {
+func (r *rates) exitOf(j *job) float64 {
 	if n := len(j.Lives); n > 0 && j.ended() {
 		return j.Lives[n-1].exit
 	}
@@ -186,7 +186,7 @@ const unexplained = 0.1
 // fit sets the times at which the lives of a job began to make progress, and those of their last steps: by the steps at the first
 // measurement of the rate or, in lives without one, so that the steps fill the rest of the life. A rate that does not explain
 // the time after its measurement is replaced by that of this time.
-func (r *rates) fit(j *Job) {
+func (r *rates) fit(j *job) {
 	for _, l := range j.Lives { // a life is no shorter than its steps at the rate
 		p := place{l.Device, l.GPUs}
 		if rate, least := r.seen[j.ID][p], (l.Done-l.Before)/l.ran(); rate > 0 && least > rate && least < rate*(1+unexplained) {
@@ -237,7 +237,7 @@ func (l *life) anchor(done, rate float64) {
 }
 
 // fitUnmeasured gives the lives that ended before anything was measured the rate of similar jobs, or the one that fills them.
-func (r *rates) fitUnmeasured(j *Job) {
+func (r *rates) fitUnmeasured(j *job) {
 	for _, l := range j.Lives {
 		p := place{l.Device, l.GPUs}
 		steps, whole := l.Done-l.Before, l.ran()
@@ -330,7 +330,7 @@ func places(m map[place]float64) []place {
 }
 
 // at returns the rate of a job at a place; 0 if it cannot run there.
-func (r *rates) at(j *Job, p place) estimate {
+func (r *rates) at(j *job, p place) estimate {
 	least := j.GPUs
 	for _, k := range j.Shrinks {
 		least = min(least, k.To)
@@ -347,7 +347,7 @@ func (r *rates) at(j *Job, p place) estimate {
 // transferred estimates a rate from other places of the job: the median over other jobs that were at both places, else
 // that of jobs of the same name at this one, else by the stated speeds of the types. Rates are proportional to the number of devices where nothing else is known.
 // The place without is left out, and sources better than best are.
-func (r *rates) transferred(j *Job, p, without place, best rateSource) estimate {
+func (r *rates) transferred(j *job, p, without place, best rateSource) estimate {
 	own := slices.DeleteFunc(places(r.seen[j.ID]), func(o place) bool { return o == without })
 	for source := best; source <= ofOthers; source++ {
 		var logs, absolute []float64
@@ -449,7 +449,7 @@ const (
 
 // sample is what one start or save of the day took.
 type sample struct {
-	of    *Job
+	of    *job
 	life  *life
 	taken float64
 	// others is the mean number of other jobs that started during a start, and before that at its beginning.
@@ -462,7 +462,7 @@ func (s *sample) alone(crowding float64) float64 { return s.taken / (1 + crowdin
 func newMoves(d *Day, r *rates) *moves {
 	m := &moves{own: 1, again: 1}
 	var own []float64
-	add := func(cost int, j *Job, l *life, taken float64) {
+	add := func(cost int, j *job, l *life, taken float64) {
 		if taken >= 0 && !j.silent {
 			m.samples[cost] = append(m.samples[cost], sample{of: j, life: l, taken: taken})
 		}
@@ -593,7 +593,7 @@ const leastCrowding = 0.1
 
 // mean returns the mean seconds of a start, from receiving devices to the first progress, or of a save, from the request to
 // leave until the devices are free, of a job.
-func (m *moves) mean(cost int, j *Job) float64 {
+func (m *moves) mean(cost int, j *job) float64 {
 	if v, ok := m.means[cost][j.kind()]; ok {
 		return v
 	}
@@ -605,7 +605,7 @@ func (m *moves) mean(cost int, j *Job) float64 {
 
 // draw returns the costs of the n-th life of a job: those of lives of the day, relative to the means of their jobs. What was
 // not measured is NaN. A start is one without others at the same time.
-func (m *moves) draw(j *Job, n int, crowding float64, random *rand.Rand) cluster.LifeCosts {
+func (m *moves) draw(j *job, n int, crowding float64, random *rand.Rand) cluster.LifeCosts {
 	nan := math.NaN()
 	c := cluster.LifeCosts{Start: nan, Startup: nan, Keeps: nan, Save: nan, Measured: nan}
 	start := laterStart
@@ -629,7 +629,7 @@ func (m *moves) draw(j *Job, n int, crowding float64, random *rand.Rand) cluster
 }
 
 // pick returns one of the samples, and the cost of a job relative to that of the sampled job; nil without samples.
-func (m *moves) pick(cost int, j *Job, random *rand.Rand) (s *sample, scale float64) {
+func (m *moves) pick(cost int, j *job, random *rand.Rand) (s *sample, scale float64) {
 	if len(m.samples[cost]) == 0 {
 		return nil, 1
 	}
@@ -641,7 +641,7 @@ func (m *moves) pick(cost int, j *Job, random *rand.Rand) (s *sample, scale floa
 }
 
 // kind names the jobs that cost and progress as a job does: those of the same command.
-func (j *Job) kind() string { return cmp.Or(j.Command, fmt.Sprint("job ", j.ID)) }
+func (j *job) kind() string { return cmp.Or(j.Command, fmt.Sprint("job ", j.ID)) }
 
 // within returns the variance of the values of one group, as the mean over all groups with several; NaN without any.
 func within(groups map[string][]float64) float64 {

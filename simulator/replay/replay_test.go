@@ -29,7 +29,7 @@ func drawDay(seed uint64, n int) *scenario {
 	s := &scenario{day: d}
 	at := float64(monday)
 	for id := 1; id <= n; id++ {
-		j := &Job{ID: id, Name: fmt.Sprint("kind ", id%3), Arrival: at, Deadline: math.NaN(), Weight: 1, GPUs: 1, MaxGPUs: 1, Unit: "step", Total: float64(40 + random.IntN(300))}
+		j := &job{ID: id, Name: fmt.Sprint("kind ", id%3), Arrival: at, Deadline: math.NaN(), Weight: 1, GPUs: 1, MaxGPUs: 1, Unit: "step", Total: float64(40 + random.IntN(300))}
 		if id%2 == 0 {
 			j.Deadline = at + 4*j.Total
 		}
@@ -37,7 +37,7 @@ func drawDay(seed uint64, n int) *scenario {
 		for _, device := range fourTypes { // in order: each draws a number
 			rate[place{device.Name, 1}] = 2 * math.Pow(device.Speed, 0.97+0.03*float64(id%3)) * math.Exp(0.01*random.NormFloat64())
 		}
-		s.jobs = append(s.jobs, &simulated{Job: j, steps: j.Total, rate: rate, first: 1 + random.Float64(), again: 1 + random.Float64(), save: 0.3})
+		s.jobs = append(s.jobs, &simulated{job: j, steps: j.Total, rate: rate, first: 1 + random.Float64(), again: 1 + random.Float64(), save: 0.3})
 		at += random.ExpFloat64() * 6
 	}
 	return s
@@ -254,7 +254,7 @@ func TestUnmeasuredSave(t *testing.T) {
 			s := a.scenario(rand.New(rand.NewPCG(1, k)))
 			of := func(j *simulated) float64 {
 				if measured {
-					return j.save / a.moves.mean(saving, j.Job)
+					return j.save / a.moves.mean(saving, j.job)
 				}
 				return (j.save - exit) / j.again
 			}

@@ -26,7 +26,7 @@ type scenario struct {
 
 // simulated is a job of a scenario.
 type simulated struct {
-	*Job
+	*job
 	steps              float64
 	rate               map[place]float64             // steps/s, all that the job may have
 	first, again, save float64                       // seconds of its first and later starts, and of a save
@@ -61,7 +61,7 @@ func (s *scenario) trial(j *simulated) cluster.Trial {
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
 	t.Beside = func(with, device int) float64 {
 		at := slices.IndexFunc(s.jobs, func(o *simulated) bool { return o.ID == with })
-		return s.pairs.beside(j.Job, s.jobs[at].Job, s.day.Devices[device].Name)
+		return s.pairs.beside(j.job, s.jobs[at].job, s.day.Devices[device].Name)
 	}
 	t.Spec.Config.Train = cmp.Or(j.Command, strconv.Itoa(j.ID))
 	if j.Stated {
@@ -110,7 +110,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			a.left = append(a.left, j.ID)
 			continue
 		}
-		next := &simulated{Job: j, steps: steps, rate: own, first: a.moves.mean(firstStart, j), again: a.moves.mean(laterStart, j), save: a.moves.mean(saving, j), exit: a.rates.exitOf(j),
+		next := &simulated{job: j, steps: steps, rate: own, first: a.moves.mean(firstStart, j), again: a.moves.mean(laterStart, j), save: a.moves.mean(saving, j), exit: a.rates.exitOf(j),
 			measured: a.measured, lives: a.costs(j), other: func(n int) cluster.LifeCosts {
 				return a.moves.draw(j, n, s.crowding, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
 			}}
@@ -124,7 +124,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 
 // costs returns what the lives of a job cost and what was measured in them: as long as the simulation follows the day, it
 // has the same delays, paces and knowledge, and learns a rate no earlier. NaN: not measured.
-func (a *auditor) costs(j *Job) []cluster.LifeCosts {
+func (a *auditor) costs(j *job) []cluster.LifeCosts {
 	out := make([]cluster.LifeCosts, len(j.Lives))
 	learned := map[place]bool{}
 	for i, l := range j.Lives {

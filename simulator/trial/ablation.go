@@ -66,7 +66,7 @@ var references = []string{"model", "oracle", "user", "morl"}
 func (a *ablated) name() string { return a.component + " " + a.setting }
 
 // run runs a job with the planner of the arm and an agent trained for it.
-func (a *ablated) run(job Job, agent *plan.Agent) (*Outcome, error) {
+func (a *ablated) run(job Job, agent *plan.Agent) (*outcome, error) {
 	p, passes := a.planner, dropoutPasses
 	if a.plain {
 		passes = 0
@@ -118,7 +118,7 @@ func (e *Ablation) Run(ctx context.Context) (*experiment.Comparison, error) {
 		o.Notes = append(o.Notes, a.name()+": "+a.means)
 	}
 	o.Notes = append(o.Notes, notes...)
-	agent, models := e.trained(), make([]*Outcome, len(list)) // runs of model by case
+	agent, models := e.trained(), make([]*outcome, len(list)) // runs of model by case
 	c, _, err := experiment.Run(ctx, policies, experimentCases(list), o, func(ctx context.Context, policy string, k int) (map[string]float64, struct{}, error) {
 		c, resets := &list[k], math.NaN()
 		arm, err := Lookup(policy, nil)
@@ -126,7 +126,7 @@ func (e *Ablation) Run(ctx context.Context) (*experiment.Comparison, error) {
 			var trained *plan.Agent
 			if trained, err = agent(ctx, a, c.seed); err == nil {
 				resets = float64(trained.Meta.Stats.Resets)
-				arm = Arm{a.means, func(job Job, _ *jobTruth, _ Options) (*Outcome, error) { return a.run(job, trained) }}
+				arm = Arm{a.means, func(job Job, _ *jobTruth, _ Options) (*outcome, error) { return a.run(job, trained) }}
 			}
 		}
 		if err != nil {

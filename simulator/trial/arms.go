@@ -18,11 +18,11 @@ import (
 // Arm is one way of running a job.
 type Arm struct {
 	Means string // one-line description
-	run   func(Job, *jobTruth, Options) (*Outcome, error)
+	run   func(Job, *jobTruth, Options) (*outcome, error)
 }
 
 // Run runs a job. Only the reference arms oracle and probed use the truth of the job.
-func (a Arm) Run(job Job, t *jobTruth, o Options) (*Outcome, error) { return a.run(job, t, o) }
+func (a Arm) Run(job Job, t *jobTruth, o Options) (*outcome, error) { return a.run(job, t, o) }
 
 // arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
 var arms = map[string]Arm{
@@ -62,8 +62,8 @@ func Names() []string {
 }
 
 // runPlanner returns the arm of a planner, which does not use the truth.
-func runPlanner(p plan.Planner) func(Job, *jobTruth, Options) (*Outcome, error) {
-	return func(job Job, _ *jobTruth, o Options) (*Outcome, error) { return Run(job, p, o) }
+func runPlanner(p plan.Planner) func(Job, *jobTruth, Options) (*outcome, error) {
+	return func(job Job, _ *jobTruth, o Options) (*outcome, error) { return Run(job, p, o) }
 }
 
 // fixed is a strategy that uses one allocation from start to end.
@@ -78,7 +78,7 @@ func (fixed) reevaluate() (*resources.Allocation, string) { return nil, "" }
 
 // runOracle runs the oracle's allocation. If it meets the SLA it runs without guard, which would stop it in the last
 // second before a limit that it meets.
-func runOracle(job Job, t *jobTruth, o Options) (*Outcome, error) {
+func runOracle(job Job, t *jobTruth, o Options) (*outcome, error) {
 	best, ok := t.Oracle(job.Prefer)
 	if !ok {
 		return nil, fmt.Errorf("oracle: %s can run nowhere", job.Scenario.Name)
@@ -96,7 +96,7 @@ type random struct {
 }
 
 // runRandom runs a job with the strategy random; its draws depend on the job's seed.
-func runRandom(job Job, _ *jobTruth, o Options) (*Outcome, error) {
+func runRandom(job Job, _ *jobTruth, o Options) (*outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
 }
 

@@ -16,13 +16,13 @@ func TestAgainstNothing(t *testing.T) {
 	fine := &jobTruth{Own: fixedRun{Seconds: 1000, USD: 10, Feasible: true}, Feasible: true, Best: [3]float64{500, 5, 0.5}}
 	broken := &jobTruth{Own: fixedRun{Seconds: 1000, USD: 10}, Feasible: true, Best: [3]float64{500, 5, 0.5}}
 	oracle := fixedRun{Seconds: 500, USD: 5}
-	done := func(seconds, usd float64, restarts int) *Outcome {
-		return &Outcome{Finished: true, DeadlineMet: true, BudgetMet: true, Seconds: seconds, USD: usd, Restarts: restarts}
+	done := func(seconds, usd float64, restarts int) *outcome {
+		return &outcome{Finished: true, DeadlineMet: true, BudgetMet: true, Seconds: seconds, USD: usd, Restarts: restarts}
 	}
 	rows := CompareWithBaseline([]*jobTrial{
 		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: done(800, 12, 1)},
 		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: done(1100, 10, 3)},
-		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: &Outcome{Seconds: 5000, Restarts: 2}},
+		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: &outcome{Seconds: 5000, Restarts: 2}},
 		{Policy: "model", Prefer: "time", Truth: broken, Oracle: oracle, Outcome: done(9000, 90, 9)},
 		{Policy: "user", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: done(1000, 10, 0)},
 	})

@@ -39,7 +39,7 @@ type jobTrial struct {
 	Scenario *training.Scenario `cells:"-"`
 	Truth    *jobTruth
 	Oracle   fixedRun
-	Outcome  *Outcome
+	Outcome  *outcome
 	Regret   regret
 	floor    float64 `cells:"-"` // contained in Values
 	Values   map[string]float64

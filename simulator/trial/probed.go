@@ -17,7 +17,7 @@ type probed struct {
 }
 
 // runProbed runs a job with the strategy probed.
-func runProbed(job Job, t *jobTruth, o Options) (*Outcome, error) {
+func runProbed(job Job, t *jobTruth, o Options) (*outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
 }
 

@@ -50,7 +50,7 @@ type Recurring struct {
 }
 
 // recurringResult is the result of one policy on one recurring job with one seed. Energies and costs are expected values of
-// one run, except those of Outcome.
+// one run, except those of outcome.
 type recurringResult struct {
 	Policy  string
 	Seed    uint64

@@ -36,7 +36,7 @@ type runner struct {
 	lookedAt  float64                // units of work completed at the last re-evaluation
 	pause     float64                // units of work until the next re-evaluation
 	restUntil float64                // s
-	out       *Outcome
+	out       *outcome
 }
 
 // newRunner validates a job and returns its run, not yet started, with the baseline as target.
@@ -49,7 +49,7 @@ func newRunner(job Job, o Options) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{s: s, x: s.Start(job.Seed), o: o, prefer: job.Prefer, host: hostOf(s.Limits), guard: guard, target: s.Baseline, out: &Outcome{},
+	return &runner{s: s, x: s.Start(job.Seed), o: o, prefer: job.Prefer, host: hostOf(s.Limits), guard: guard, target: s.Baseline, out: &outcome{},
 		pause: float64(o.Every)}, nil
 }
 

@@ -69,8 +69,8 @@ type decision struct {
 	Reason string               `json:"reason"`
 }
 
-// Outcome is the result of a run. It includes everything spent: probes, restarts, start-up.
-type Outcome struct {
+// outcome is the result of a run. It includes everything spent: probes, restarts, start-up.
+type outcome struct {
 	Seconds  float64
 	USD      float64
 	Joules   float64 // NaN if the power at any allocation used is unknown
@@ -101,16 +101,16 @@ type Outcome struct {
 }
 
 // objectives returns the objectives without what interruptions cost; see fixedRun.objectives.
-func (o *Outcome) objectives() [3]float64 {
+func (o *outcome) objectives() [3]float64 {
 	return [3]float64{o.Seconds - o.lost.seconds, o.USD - o.lost.usd, o.Resource}
 }
 
 // MetSLA reports whether the job finished within the deadline and the budget.
-func (o *Outcome) MetSLA() bool { return o.Finished && o.DeadlineMet && o.BudgetMet }
+func (o *outcome) MetSLA() bool { return o.Finished && o.DeadlineMet && o.BudgetMet }
 
 // Run runs a job under a planner to completion or until the guard stops it. It returns an error for an invalid job; a
 // failing planner does not end a run. A run takes milliseconds to tens of milliseconds for a planner with a model.
-func Run(job Job, p plan.Planner, o Options) (*Outcome, error) {
+func Run(job Job, p plan.Planner, o Options) (*outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &planned{r: r, planner: p} })
 }
 
@@ -127,7 +127,7 @@ type strategy interface {
 }
 
 // runJob runs a job unit by unit under a strategy until it is finished or stopped.
-func runJob(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
+func runJob(job Job, o Options, with func(*runner) strategy) (*outcome, error) {
 	r, err := newRunner(job, o.withDefaults())
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (r *runner) decided(what string, a resources.Allocation, why string) {
 }
 
 // outcome returns the result of the run from the execution and the pieces.
-func (r *runner) outcome() *Outcome {
+func (r *runner) outcome() *outcome {
 	out, x, spec := r.out, r.x, r.s.Spec
 	out.Seconds, out.USD, out.Joules, out.Done = x.Elapsed, x.SpentUSD, x.Joules, x.Done
 	out.Finished = r.finished()

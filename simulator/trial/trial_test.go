@@ -24,7 +24,7 @@ var (
 	balanced = plan.Preference{Time: 1. / 3, Cost: 1. / 3, Resource: 1. / 3}
 )
 
-func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *jobTruth) {
+func mustRun(t *testing.T, arm string, j Job, o Options) (*outcome, *jobTruth) {
 	t.Helper()
 	a, err := Lookup(arm, nil)
 	if err != nil {

@@ -196,7 +196,7 @@ type regret struct {
 // The pieces of the run are compared with the oracle's consumption for the same work: a piece of u units is charged
 // its seconds and USD minus u/units of the oracle's (start-up and interruptions are treated separately) and, for the
 // share of the limits, its fraction of the time multiplied by the difference of the shares.
-func (t *jobTruth) Regret(p plan.Preference, o *Outcome) regret {
+func (t *jobTruth) Regret(p plan.Preference, o *outcome) regret {
 	nan := math.NaN()
 	oracle, ok := t.Oracle(p)
 	if !ok || !t.Feasible || !o.Finished {

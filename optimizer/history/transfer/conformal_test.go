@@ -15,7 +15,7 @@ func TestFarQuestionsHaveTheirOwnHyperParameters(t *testing.T) {
 	value := func(h [2]hyper, model, gpu string, gpus float64) float64 {
 		q := Query{Job: entries[0].Job, Config: history.Config{GPU: gpu, GPUs: gpus, Nodes: 1, Batch: 64}}
 		q.Job.Model = model
-		e, err := New(entries, Options{Tuned: []Tuning{{Throughput, h}}}).Predict(q, Throughput)
+		e, err := New(entries, Options{Tuned: []tuning{{Throughput, h}}}).Predict(q, Throughput)
 		if err != nil {
 			t.Fatal(err)
 		}

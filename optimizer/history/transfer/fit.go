@@ -15,14 +15,14 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// Tuning holds the hyper-parameters of one quantity.
-type Tuning struct {
+// tuning holds the hyper-parameters of one quantity.
+type tuning struct {
 	quantity Quantity
 	hyper    [2]hyper // of near and far questions
 }
 
 // String formats the hyper-parameters as in hyper.go.
-func (t Tuning) String() string {
+func (t tuning) String() string {
 	var s strings.Builder
 	for i, h := range t.hyper {
 		fmt.Fprintf(&s, "\t%s: {\n", [...]string{"near", "far"}[i])
@@ -45,16 +45,16 @@ type Fitting struct {
 // Fit searches for the hyper-parameters that maximise the leave-out predictive density on entries, from a start that
 // does not depend on any table. It costs O(n³) per trial for n kept points, with some hundred trials per sweep:
 // minutes. The error wraps ErrNoBasis if nothing can be left out.
-func Fit(entries []history.Entry, q Quantity, o Fitting) (Tuning, error) {
+func Fit(entries []history.Entry, q Quantity, o Fitting) (tuning, error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
 	f := newFitting(entries, q, cmp.Or(o.Points, 2))
 	if len(f.hidden) == 0 {
-		return Tuning{}, fmt.Errorf("fit %s: nothing can be left out of %d entries: %w", q, len(entries), ErrNoBasis)
+		return tuning{}, fmt.Errorf("fit %s: nothing can be left out of %d entries: %w", q, len(entries), ErrNoBasis)
 	}
 	o.Logf("%s: %d points, %d groups hidden in turn", q, len(f.points), len(f.hidden))
-	out := Tuning{q, [2]hyper{initialHyper(q), initialHyper(q)}}
+	out := tuning{q, [2]hyper{initialHyper(q), initialHyper(q)}}
 	for i := range out.hyper {
 		if slices.ContainsFunc(f.hidden, func(g hidden) bool { return slices.Contains(determined[i], g.kind) }) {
 			f.search(&out.hyper[i], determined[i], cmp.Or(o.Sweeps, 20), o.Logf)

@@ -35,7 +35,7 @@ type Options struct {
 	// 1.
 	Widen func(family string) float64
 	// Tuned replaces the hyper-parameters of the package, for evaluations.
-	Tuned []Tuning
+	Tuned []tuning
 }
 
 // Query is a training and its configuration.

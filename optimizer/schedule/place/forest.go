@@ -30,8 +30,8 @@ type ForestOptions struct {
 	Seed    uint64  // equal seeds produce equal forests, on any number of processors
 }
 
-// Forest holds a regression forest per app. It is immutable and safe for concurrent use.
-type Forest struct {
+// forest holds a regression forest per app. It is immutable and safe for concurrent use.
+type forest struct {
 	apps  []string
 	trees [][]tree // by app
 }
@@ -61,13 +61,13 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func (s *Samples) TrainForest(o ForestOptions) (*Forest, error) {
+func (s *Samples) TrainForest(o ForestOptions) (*forest, error) {
 	f, _, err := s.trainForest(o)
 	return f, err
 }
 
 // trainForest is TrainForest, and returns the held-out rows.
-func (s *Samples) trainForest(o ForestOptions) (f *Forest, heldOut []int, err error) {
+func (s *Samples) trainForest(o ForestOptions) (f *forest, heldOut []int, err error) {
 	o, err = o.withDefaults()
 	if err == nil {
 		err = check(s)
@@ -85,7 +85,7 @@ func (s *Samples) trainForest(o ForestOptions) (f *Forest, heldOut []int, err er
 		return nil, nil, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
 	}
 	train := newRows(s, order[held:])
-	f = &Forest{apps: s.Apps, trees: make([][]tree, apps)}
+	f = &forest{apps: s.Apps, trees: make([][]tree, apps)}
 	for a := range f.trees {
 		f.trees[a] = make([]tree, o.Trees)
 	}
@@ -130,7 +130,7 @@ func known(y float64) float64 {
 
 // Predict sets rps to the throughput of one container of each app in a pattern with these counts. For absent apps,
 // the forests' prediction is near 0.
-func (f *Forest) Predict(counts []uint8, rps []float64) {
+func (f *forest) Predict(counts []uint8, rps []float64) {
 	for a, trees := range f.trees {
 		sum := 0.0
 		for i := range trees {
@@ -141,7 +141,7 @@ func (f *Forest) Predict(counts []uint8, rps []float64) {
 }
 
 // Table predicts every pattern of at most capacity containers.
-func (f *Forest) Table(capacity int) (*Table, error) {
+func (f *forest) Table(capacity int) (*Table, error) {
 	// The blank table numbers the patterns, so that they can be distributed over the processors.
 	blank, err := NewTable(f.apps, capacity, func([]uint8, []float64) {})
 	if err != nil {

@@ -261,7 +261,7 @@ func BenchmarkTrain(b *testing.B) {
 // score returns the coefficient of determination R² on some rows: 1 for exact predictions, 0 for predictions no better
 // than the mean; NaN without rows. It is scikit-learn's: per app 1 − squared error / variance, averaged over apps. An app of zero variance
 // counts as 1 if predicted exactly, otherwise as 0.
-func (f *Forest) score(s *Samples, rows []int) float64 {
+func (f *forest) score(s *Samples, rows []int) float64 {
 	if len(rows) == 0 {
 		return math.NaN()
 	}

@@ -12,14 +12,14 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Arrival is a line of a stream of containers: the number of containers of an app that arrive or, if negative, depart.
-type Arrival struct{ app, containers int }
+// arrival is a line of a stream of containers: the number of containers of an app that arrive or, if negative, depart.
+type arrival struct{ app, containers int }
 
 // maxArrivals limits the number of containers per line.
 const maxArrivals = 1 << 20
 
 // ReadArrivals reads lines APP,+1 or APP,-1 and skips a header.
-func ReadArrivals(path string, apps []string) ([]Arrival, error) {
+func ReadArrivals(path string, apps []string) ([]arrival, error) {
 	f, err := place.Open(path)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func ReadArrivals(path string, apps []string) ([]Arrival, error) {
 	in := csv.NewReader(f)
 	in.FieldsPerRecord = 2
 	in.TrimLeadingSpace = true
-	var out []Arrival
+	var out []arrival
 	for first := true; ; first = false {
 		row, err := in.Read()
 		if err == io.EOF {
@@ -48,7 +48,7 @@ func ReadArrivals(path string, apps []string) ([]Arrival, error) {
 		case err != nil || n == 0 || n > maxArrivals || n < -maxArrivals:
 			return nil, fmt.Errorf("%s, line %d: %q: want +1 or -1, or another number of containers", path, line, row[1])
 		}
-		out = append(out, Arrival{app, n})
+		out = append(out, arrival{app, n})
 	}
 	if out == nil {
 		return nil, fmt.Errorf("%s has no lines", path)
@@ -65,7 +65,7 @@ type containerStream struct {
 }
 
 // event processes the arrivals or departures of a line.
-func (a *containerStream) event(line Arrival) error {
+func (a *containerStream) event(line arrival) error {
 	for range line.containers {
 		node, err := a.Arrive(line.app)
 		switch {
@@ -119,7 +119,7 @@ type streamed struct {
 
 // Stream replays lines with the greedy method. Containers that run at the start are part of the stream and may depart or
 // migrate.
-func Stream(p *place.Problem, lines []Arrival, objective place.Objective, limits place.Limits, o StreamOptions) (*streamed, error) {
+func Stream(p *place.Problem, lines []arrival, objective place.Objective, limits place.Limits, o StreamOptions) (*streamed, error) {
 	stream, err := place.NewStream(p, objective, limits, true)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func needsModel(method string, released bool) bool {
 type task struct {
 	learningOptions
 	problem *place.Problem
-	model   *Model
+	model   *model
 	kind    []int       // node type by node
 	values  [][]float64 // value by node type and pattern
 }
@@ -77,7 +77,7 @@ type task struct {
 // for which needsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
 // capacity 0, and the last group of metis may have fewer than 27 nodes. When ctx is done, it returns its error and
 // the best solution so far, nil if none. O(episodes × containers × levels × parameters).
-func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
+func placeByLearning(ctx context.Context, p *place.Problem, m *model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	s, curve, err := placeWith(ctx, p, m, o, progress)
 	if err != nil {
 		return s, curve, fmt.Errorf("place by %s: %w", o.method(), err)
@@ -91,7 +91,7 @@ func (o learningOptions) method() string {
 
 // placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
 // solution.
-func placeWith(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
+func placeWith(ctx context.Context, p *place.Problem, m *model, o learningOptions, progress func(LearningPoint)) (*place.Solution, []LearningPoint, error) {
 	t := &task{learningOptions: o, problem: p, model: m}
 	if err := t.check(); err != nil {
 		return nil, nil, err

@@ -15,7 +15,7 @@ type cell struct {
 
 // fill places the batches of cells greedily by the sub-schedulers. The scorer places all cells together; the original
 // policies place them by class and number of nodes, in parallel. A batch must not exceed the capacity of its cell.
-func (m *Model) fill(cells []*cell, table *place.Table, workers int) {
+func (m *model) fill(cells []*cell, table *place.Table, workers int) {
 	if m.scorer != nil {
 		boards := make([]*board, len(cells))
 		for i, c := range cells {
@@ -57,7 +57,7 @@ func (m *Model) fill(cells []*cell, table *place.Table, workers int) {
 }
 
 // nearest returns the trained class nearest to a class.
-func (m *Model) nearest(class int) int {
+func (m *model) nearest(class int) int {
 	best := -1
 	for c := range m.cells {
 		near, nearest := abs(c-class), abs(best-class)

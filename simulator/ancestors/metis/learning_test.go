@@ -406,7 +406,7 @@ func TestLearningRefuses(t *testing.T) {
 			"none of 20 episodes did"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var m *Model
+			var m *model
 			if name == "types" || name == "load" {
 				m = pretrained()
 			}

@@ -61,8 +61,8 @@ type Options struct {
 	Zones  []Zone
 	Budget float64
 	Apart  bool
-	// Model holds the sub-schedulers of methods that require them; nil means the built-in ones.
-	Model *Model
+	// model holds the sub-schedulers of methods that require them; nil means the built-in ones.
+	Model *model
 }
 
 // Outcome is a solution with the learning curve that led to it.
@@ -269,7 +269,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 		if name == "george" {
 			po.Zones, po.Budget, po.Apart = o.Zones, o.Budget, o.Apart
 		}
-		var model *Model
+		var model *model
 		if needsModel(name, po.Released) {
 			if model = o.Model; model == nil {
 				model = pretrained()

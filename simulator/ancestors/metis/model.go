@@ -16,8 +16,8 @@ import (
 	"trainopt/morl/network"
 )
 
-// Model is a trained sub-scheduler. It is immutable and safe for concurrent use.
-type Model struct {
+// model is a trained sub-scheduler. It is immutable and safe for concurrent use.
+type model struct {
 	recipe   string
 	apps     []string
 	capacity int
@@ -50,7 +50,7 @@ type modelHead struct {
 
 // Save writes the model: magic, version and lengths (uint32, little-endian), description (JSON), networks, and the
 // SHA-256 of these.
-func (m *Model) Save(w io.Writer) error {
+func (m *model) Save(w io.Writer) error {
 	head := modelHead{m.recipe, m.apps, m.capacity, m.notes, slices.Sorted(maps.Keys(m.cells))}
 	text, err := json.Marshal(head)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *Model) Save(w io.Writer) error {
 }
 
 // policies returns all networks in the order of the file.
-func (m *Model) policies(classes []int) []*policy {
+func (m *model) policies(classes []int) []*policy {
 	if m.scorer != nil {
 		return []*policy{m.scorer}
 	}
@@ -92,7 +92,7 @@ func (m *Model) policies(classes []int) []*policy {
 }
 
 // LoadModel reads a model written by Save. For an invalid file, the error wraps errCorrupt or errNewer.
-func LoadModel(r io.Reader) (*Model, error) {
+func LoadModel(r io.Reader) (*model, error) {
 	m, err := load(r)
 	if err != nil {
 		return nil, fmt.Errorf("load placement model: %w", err)
@@ -102,7 +102,7 @@ func LoadModel(r io.Reader) (*Model, error) {
 
 // load reads and validates a model: magic, version, announced lengths, checksum, description, and the shapes of all
 // networks.
-func load(r io.Reader) (*Model, error) {
+func load(r io.Reader) (*model, error) {
 	start := make([]byte, len(modelMagic)+12)
 	if _, err := io.ReadFull(r, start); err != nil || string(start[:len(modelMagic)]) != modelMagic {
 		return nil, errCorrupt
@@ -130,7 +130,7 @@ func load(r io.Reader) (*Model, error) {
 	if len(head.Apps) < 1 || len(head.Apps) > 255 || head.Capacity < 1 || head.Capacity > 255 || recipes[head.Recipe] == nil {
 		return nil, fmt.Errorf("%w: recipe %q for %d apps, %d containers a node", errCorrupt, head.Recipe, len(head.Apps), head.Capacity)
 	}
-	m := &Model{recipe: head.Recipe, apps: head.Apps, capacity: head.Capacity, notes: head.Notes}
+	m := &model{recipe: head.Recipe, apps: head.Apps, capacity: head.Capacity, notes: head.Notes}
 	in := bytes.NewReader(data[headLen:])
 	if head.Recipe == "improved" {
 		p, err := loadPolicy(in, scorerInputs(len(m.apps)), 1)
@@ -147,7 +147,7 @@ func load(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
-func (m *Model) loadCells(in io.Reader, list []int) error {
+func (m *model) loadCells(in io.Reader, list []int) error {
 	m.cells = map[int][]*policy{}
 	t := cellTree(len(m.apps), m.capacity)
 	for _, c := range list {
@@ -187,7 +187,7 @@ var pretrainedFile []byte
 
 // pretrained returns a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable
 // with default settings and a seed of 1. TestPretrain reproduces it.
-var pretrained = sync.OnceValue(func() *Model {
+var pretrained = sync.OnceValue(func() *model {
 	m, err := LoadModel(bytes.NewReader(pretrainedFile))
 	if err != nil {
 		panic("the embedded placement model: " + err.Error()) // unreachable: a test reads the file

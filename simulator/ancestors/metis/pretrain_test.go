@@ -94,7 +94,7 @@ func TestPretrain(t *testing.T) {
 
 // firstEpisodes returns the mean throughput of the first groups of a size if each third of 81 nodes receives an equal
 // part.
-func firstEpisodes(t *testing.T, m *Model, size, groups int) float64 {
+func firstEpisodes(t *testing.T, m *model, size, groups int) float64 {
 	batches, err := place.MetisBatches(size)
 	if err != nil {
 		t.Fatal(err)

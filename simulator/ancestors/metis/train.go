@@ -13,7 +13,7 @@ import (
 )
 
 // recipes is the registry of training recipes.
-var recipes = map[string]func(context.Context, TrainOptions, *Model, func(LearningPoint)) error{
+var recipes = map[string]func(context.Context, TrainOptions, *model, func(LearningPoint)) error{
 	"original": trainOriginal,
 	"improved": trainImproved,
 }
@@ -23,12 +23,12 @@ func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
 // Train trains sub-schedulers for 27 nodes. progress, if not nil, is called with each point of the curve. When ctx is
 // done, Train returns its error.
-func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (m *Model, curve []LearningPoint, err error) {
+func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (m *model, curve []LearningPoint, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, nil, err
 	}
 	o = o.withDefaults()
-	m = &Model{recipe: o.Recipe, apps: slices.Clone(o.Table.Apps()), capacity: o.Table.Capacity(), notes: map[string]string{
+	m = &model{recipe: o.Recipe, apps: slices.Clone(o.Table.Apps()), capacity: o.Table.Capacity(), notes: map[string]string{
 		"seed": strconv.FormatUint(o.Seed, 10), "episodes": strconv.Itoa(o.Episodes),
 	}}
 	report := func(p LearningPoint) {
@@ -44,7 +44,7 @@ func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (m
 	return m, curve, nil
 }
 
-func trainOriginal(ctx context.Context, o TrainOptions, m *Model, report func(LearningPoint)) error {
+func trainOriginal(ctx context.Context, o TrainOptions, m *model, report func(LearningPoint)) error {
 	m.cells = map[int][]*policy{}
 	for _, class := range o.Classes {
 		p, err := trainCell(ctx, o, class, report)
@@ -70,7 +70,7 @@ const (
 // uses the prices at which independent nodes would select exactly the batch; it therefore evaluates how much of the
 // attainable value a choice forgoes, which provides credit for every step instead of one reward per episode.
 // O(lectures × patterns × apps² + episodes × containers × kinds of nodes × parameters).
-func trainImproved(ctx context.Context, o TrainOptions, m *Model, report func(LearningPoint)) error {
+func trainImproved(ctx context.Context, o TrainOptions, m *model, report func(LearningPoint)) error {
 	apps, capacity := len(m.apps), m.capacity
 	lectures, err := prepare(ctx, o.Table, o.Lectures, o.Seed, o.Workers, func(rng *rand.Rand, batch []int) {
 		drawBatch(batch, 1+rng.IntN(cellNodes*capacity), rng)

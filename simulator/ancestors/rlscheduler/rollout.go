@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// RolloutOptions are the settings of a Rollout. The zero value of each field is a useful default.
+// RolloutOptions are the settings of a rollout. The zero value of each field is a useful default.
 type RolloutOptions struct {
 	// Rules complete the simulation after a candidate's start, each separately; the best result counts. nil means SAF
 	// and F4.
@@ -34,7 +34,7 @@ type RolloutOptions struct {
 	RulesOnly bool
 }
 
-// Rollout chooses jobs by rollouts of base policies (Bertsekas, Tsitsiklis and Wu, Rollout algorithms for
+// rollout chooses jobs by rollouts of base policies (Bertsekas, Tsitsiklis and Wu, rollout algorithms for
 // combinatorial optimization, 1997; with sampled arrivals, their stochastic form): each candidate is started in a copy
 // of the known state, a rule or a learned policy continues from there while jobs arrive as they did in the past, and
 // the candidate with the lowest slowdown is chosen, provided that its advantage is statistically sufficient. It uses
@@ -43,7 +43,7 @@ type RolloutOptions struct {
 //
 // A decision costs O(candidates × rules × samples × (waiting + horizon)²), some 3 ms on 256 processors. In steady
 // state it does not allocate.
-type Rollout struct {
+type rollout struct {
 	rules, nominees []Heuristic // with an agent, the first entry represents it
 	learned         [2]*decider // without and with backfilling
 	agent           *decider    // for the present episode
@@ -60,9 +60,9 @@ type Rollout struct {
 	worth            []float64 // bounded slowdown, candidates × rules × samples
 }
 
-// NewRollout returns a Rollout. Unknown rules, and an agent of another sight, are errors. With an agent, a placeholder is
+// NewRollout returns a rollout. Unknown rules, and an agent of another sight, are errors. With an agent, a placeholder is
 // inserted before the rules and the nominees; one agent each is loaded for episodes without and with backfilling.
-func NewRollout(o RolloutOptions) (*Rollout, error) {
+func NewRollout(o RolloutOptions) (*rollout, error) {
 	if o.Rules == nil {
 		o.Rules = []string{"SAF", "F4"}
 	}
@@ -83,7 +83,7 @@ func NewRollout(o RolloutOptions) (*Rollout, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rollout{rules: rules, nominees: nominees, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	r := &rollout{rules: rules, nominees: nominees, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	if r.o.RulesOnly = o.RulesOnly && o.Agent == nil; r.o.RulesOnly {
 		return r, nil
 	}
@@ -108,7 +108,7 @@ func NewRollout(o RolloutOptions) (*Rollout, error) {
 
 // begin prepares a decision. It selects and initialises the agent where the episode differs from that of the last
 // decision.
-func (r *Rollout) begin(e *Episode, jobs []order.Job) {
+func (r *rollout) begin(e *Episode, jobs []order.Job) {
 	r.sure = max(0, r.o.Sure)
 	if r.o.Sure == 0 && e.backfill {
 		r.sure = 1
@@ -141,13 +141,13 @@ func heuristics(names []string) ([]Heuristic, error) {
 
 // Player returns a player for an episode of a trace that begins at job start. The past consists of the earlier jobs of
 // the trace and the arrived jobs of the episode.
-func (r *Rollout) Player(t *Trace, start int) Player {
+func (r *rollout) Player(t *Trace, start int) Player {
 	return func(e *Episode) int { return r.next(e, t.Jobs[start:], t.Jobs[:start+e.Arrived()]) }
 }
 
 // next returns the job of e.Waiting() to start next. jobs are the jobs of the episode; past holds all jobs submitted
 // so far, in order.
-func (r *Rollout) next(e *Episode, jobs, past []order.Job) int {
+func (r *rollout) next(e *Episode, jobs, past []order.Job) int {
 	w := e.Waiting()
 	r.begin(e, jobs)
 	r.nominate(e, jobs)
@@ -172,7 +172,7 @@ func (r *Rollout) next(e *Episode, jobs, past []order.Job) int {
 
 // choose returns the candidate with the lowest mean among those that are sufficiently better than the first
 // candidate; see RolloutOptions.Sure.
-func (r *Rollout) choose(rules, n int) int {
+func (r *rollout) choose(rules, n int) int {
 	of := func(c int) ([]float64, float64) { // the samples and the mean of the best rule for candidate c
 		var best []float64
 		least := math.Inf(1)
@@ -210,7 +210,7 @@ func standardError(a, b []float64) float64 {
 
 // nominate collects the candidates, as positions in e.Waiting(): for each nominee, its first Width jobs and its first
 // job that fits. Duplicates are omitted; the first nominee's first job is the baseline of choose.
-func (r *Rollout) nominate(e *Episode, jobs []order.Job) {
+func (r *rollout) nominate(e *Episode, jobs []order.Job) {
 	w := e.Waiting()
 	r.candidate = r.candidate[:0]
 	add := func(i int) {
@@ -242,7 +242,7 @@ func (r *Rollout) nominate(e *Episode, jobs []order.Job) {
 
 // sampleArrivals samples a sequence of past jobs as future arrivals, with submissions relative to its beginning. Jobs that
 // have not ended run for their requested time.
-func (r *Rollout) sampleArrivals(e *Episode, past []order.Job) {
+func (r *rollout) sampleArrivals(e *Episode, past []order.Job) {
 	r.later = r.later[:0]
 	if last := len(past) - r.o.Horizon; last > 0 && r.o.Samples > 0 {
 		k := r.rng.IntN(last)
@@ -263,7 +263,7 @@ func ended(e *Episode, past []order.Job, i int) bool {
 }
 
 // score computes the scores of all jobs of r.known by a rule.
-func (r *Rollout) score(e *Episode, jobs []order.Job, h Heuristic) {
+func (r *rollout) score(e *Episode, jobs []order.Job, h Heuristic) {
 	if h.Score == nil {
 		r.scores = r.agent.scores(r.scores[:0], e, r.later)
 		// r.known has the running jobs between the waiting and the future ones.
@@ -285,7 +285,7 @@ func (r *Rollout) score(e *Episode, jobs []order.Job, h Heuristic) {
 
 // rollout starts one job of the known state, completes the simulation by the scores, and returns the sum of bounded
 // slowdowns.
-func (r *Rollout) rollout(first int) float64 {
+func (r *rollout) rollout(first int) float64 {
 	e := &r.play
 	e.copyFrom(&r.known)
 	e.Start(first)

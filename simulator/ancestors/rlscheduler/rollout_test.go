@@ -22,7 +22,7 @@ func made(t testing.TB, seed uint64, n int) *Trace {
 	return &Trace{Procs: 64, Nodes: 64, Jobs: jobs}
 }
 
-// searched returns an episode of length jobs from start on, played by a Rollout.
+// searched returns an episode of length jobs from start on, played by a rollout.
 func searched(t testing.TB, trace *Trace, start, length int, backfill bool, o RolloutOptions) *Episode {
 	r, err := NewRollout(o)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestRolloutBeatsItsRules(t *testing.T) {
 
 // Another candidate is selected only if its advantage is sufficient.
 func TestRolloutIsSure(t *testing.T) {
-	r := &Rollout{candidate: []int{0, 1, 2}}
+	r := &rollout{candidate: []int{0, 1, 2}}
 	for name, c := range map[string]struct {
 		sure  float64
 		worth []float64 // 3 candidates × 1 rule × 4 samples

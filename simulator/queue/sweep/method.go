@@ -25,7 +25,7 @@ const learnedKind = "learned"
 // Method is a complete scheduling method.
 type Method struct {
 	// Policy is one of order.Orders, Rollout, Learned, a pair of hdeeprm ("shortest-high_gflops"), or the display
-	// name of Agent.
+	// name of agent.
 	Policy string
 	// Backfill is one of queue.Backfills; "" means the default of the policy, set by Settle.
 	Backfill string
@@ -39,7 +39,7 @@ type Method struct {
 	Seed      uint64
 	// Heuristic, if not nil, replaces Policy in RLScheduler's episodes.
 	Heuristic *rlscheduler.Heuristic
-	Agent     *Agent // replaces a named policy; nil means none
+	Agent     *agent // replaces a named policy; nil means none
 	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
@@ -58,12 +58,12 @@ type Run struct {
 	Blocked  []float64          // s, times of decisions that ended for lack of cores or memory, in simulations of HDeepRM
 }
 
-// Kind is the kind of a policy, derived from its name.
-type Kind uint8
+// kind is the kind of a policy, derived from its name.
+type kind uint8
 
 // The kinds of policies.
 const (
-	Unknown Kind = iota
+	Unknown kind = iota
 	Order        // one of order.Orders
 	search       // Rollout
 	builtin      // Learned
@@ -71,7 +71,7 @@ const (
 )
 
 // KindOf returns the kind of a policy name; Unknown may be a file.
-func KindOf(policy string) Kind {
+func KindOf(policy string) kind {
 	if _, ok := order.Orders[policy]; ok {
 		return Order
 	}
@@ -127,7 +127,7 @@ func (m *Method) Settle(w *Workload) error {
 }
 
 // settleEqual settles a method for equal processors.
-func (m *Method) settleEqual(k Kind) error {
+func (m *Method) settleEqual(k kind) error {
 	episodes := k == search || k == builtin || m.Agent != nil
 	if m.Backfill == "" {
 		m.Backfill = "easy"
@@ -152,7 +152,7 @@ func (m *Method) settleEqual(k Kind) error {
 
 // settlePlatform settles a method for a platform. Pairs and agents of HDeepRM include the placement and exclude
 // backfilling; rollouts require EASY and choose the placement; orders combine with any backfilling and placement.
-func (m *Method) settlePlatform(k Kind) error {
+func (m *Method) settlePlatform(k kind) error {
 	if k == Pair || m.Agent != nil {
 		m.Backfill = cmp.Or(m.Backfill, "none")
 		if m.Backfill != "none" {

@@ -14,14 +14,14 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Agent is the content of a policy file of either kind.
-type Agent struct {
+// agent is the content of a policy file of either kind.
+type agent struct {
 	data  []byte
 	queue *rlscheduler.Agent // nil for an agent of HDeepRM
 }
 
 // LoadAgent reads a policy file.
-func LoadAgent(path string) (*Agent, error) {
+func LoadAgent(path string) (*agent, error) {
 	data, err := regular.ReadFile(path, regular.Data)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func LoadAgent(path string) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	a := &Agent{data: data}
+	a := &agent{data: data}
 	switch meta.Kind {
 	case rlscheduler.AgentKind:
 		if a.queue, err = rlscheduler.ReadAgent(bytes.NewReader(data)); err != nil {
@@ -44,7 +44,7 @@ func LoadAgent(path string) (*Agent, error) {
 }
 
 // Platform reports whether the agent is one of HDeepRM's, for platforms.
-func (a *Agent) Platform() bool { return a.queue == nil }
+func (a *agent) Platform() bool { return a.queue == nil }
 
 // episode simulates the window as an episode of RLScheduler, by a heuristic, an agent or rollouts. The context is
 // checked before every start; after its end, the result is partial.
