@@ -18,19 +18,14 @@ func newAmdahl(formContext) form { return amdahl{} }
 
 func (amdahl) parameters() []parameter {
 	return []parameter{
-		parameter{name: "parallel_fraction", mean: 1.5, sd: 1.5}.or(0.15, -5, 1.5), // logit
-		{name: "saturation_cpus", mean: 4, sd: 2},                                  // log2
-		parameter{name: "contention", mean: math.Log(2e-4), sd: 1.5}.or(0.1, math.Log(0.5), 1.5),
-		{name: "step_overhead", mean: math.Log(0.1), sd: 1.2},
+		parameter{name: "parallel_fraction", mean: 1.5, sd: 1.5, natural: logistic}.or(0.15, -5, 1.5), // logit
+		{name: "saturation_cpus", mean: 4, sd: 2, natural: math.Exp2},                                 // log2
+		parameter{name: "contention", mean: math.Log(2e-4), sd: 1.5, natural: math.Exp}.or(0.1, math.Log(0.5), 1.5),
+		{name: "step_overhead", mean: math.Log(0.1), sd: 1.2, natural: math.Exp},
 	}
 }
 
-func (amdahl) natural(theta, dst []float64) {
-	dst[0] = logistic(theta[0])
-	dst[1] = math.Exp2(theta[1])
-	dst[2] = math.Exp(theta[2])
-	dst[3] = math.Exp(theta[3])
-}
+func (amdahl) derive([]float64) {}
 
 func (amdahl) logShape(nat []float64, p point) float64 {
 	parallel, saturation, contention, step := nat[0], nat[1], nat[2], nat[3]

@@ -39,6 +39,6 @@ func BenchmarkDraws(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		m.Draws(gpus(4, 8))
+		m.predict(m.pointer.at(gpus(4, 8)))
 	}
 }

@@ -81,7 +81,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 	normaliseUnits(stretches, &ref)
 	m := &Model{
 		form: name, options: o, observed: obs, stretches: stretches, noise: noise,
-		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peak,
+		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peak, known: make(map[point]*prediction),
 	}
 	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode}
 	m.curve = newForm(ctx)
@@ -143,8 +143,7 @@ func peakMemory(obs []Observation) float64 {
 type draw struct {
 	level float64 // log seconds per unit at the reference, less the shape of the form there
 	nat   []float64
-	waves [features]float64 // weights of the discrepancy, tau included
-	drift float64           // of the long remainder, standard normal, common to all allocations
+	drift float64 // of the long remainder, standard normal, common to all allocations
 	delta float64
 	own   []float64 // offsets of the measured allocations, in the order of Model.places
 	pools float64   // offset of unmeasured thread or worker settings
@@ -186,8 +185,15 @@ func (m *Model) fit(p *posterior) {
 	m.places = p.places
 	m.draws = make([]draw, len(zs))
 	drift := stratifiedNormals(len(zs), rng)
+	for i := range m.waves {
+		m.waves[i] = make([]float64, len(zs))
+	}
 	for k, z := range zs {
-		m.draws[k] = p.complete(z, drift[k], rng)
+		d, waves := p.complete(z, drift[k], rng)
+		m.draws[k] = d
+		for i, x := range waves {
+			m.waves[i][k] = x
+		}
 	}
 	if m.options.Unsettled {
 		fast := slowStartShare * float64(len(zs))
@@ -209,20 +215,20 @@ func (p *posterior) reweigh(z []float64) bool {
 	if n < 4 || !p.covariance(tau, delta) {
 		return changed
 	}
-	trust := make([]float64, n)
+	forward(p.cov, p.resid, p.half)
+	trust, e := make([]float64, n), make([]float64, n)
 	for i := range n {
-		e := make([]float64, n)
+		clear(e)
 		e[i] = 1
 		forward(p.cov, e, e)
 		var precision, weighted float64
-		forward(p.cov, p.resid, p.half)
 		for k := range n {
 			precision += e[k] * e[k]
 			weighted += e[k] * p.half[k]
 		}
 		loo := weighted / precision                      // residual given the others
 		spare := 1/precision - p.errorVariance(i, delta) // variance of the leave-one-out prediction
-		s := p.stretches[i]
+		s := &p.stretches[i]
 		r2 := loo * loo / (max(spare, 0) + p.noise*p.noise/s.n + s.doubt*s.doubt + delta*delta)
 		trust[i] = min(1, (outlierFreedom+1)/(outlierFreedom+r2))
 	}
@@ -230,7 +236,7 @@ func (p *posterior) reweigh(z []float64) bool {
 		if math.Abs(trust[i]-p.stretches[i].trust) > 0.05*p.stretches[i].trust {
 			changed = true
 		}
-		p.stretches[i].trust = trust[i]
+		p.set(&p.stretches[i].trust, trust[i])
 	}
 	return changed
 }
@@ -250,10 +256,11 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 	member := make([]float64, len(p.stretches))
 	for g := range p.places {
 		before := p.own[g]
-		p.own[g] = 0
+		p.set(&p.own[g], 0)
 		ok := p.covariance(tau, delta)
-		p.own[g], found[g] = before, before
+		found[g] = before
 		if !ok {
+			p.set(&p.own[g], before)
 			continue
 		}
 		clear(member)
@@ -264,6 +271,7 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 		}
 		forward(p.cov, member, member)
 		forward(p.cov, p.resid, p.half)
+		p.set(&p.own[g], before)
 		var precision, weighted float64
 		for i, x := range member {
 			precision += x * x
@@ -273,7 +281,9 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 		found[g] = max(p.prior[g], offset*offset-contradictionSigmas*contradictionSigmas/precision)
 		changed = changed || math.Abs(found[g]-before) > 0.05*before
 	}
-	copy(p.own, found)
+	for g, variance := range found {
+		p.set(&p.own[g], variance)
+	}
 	return changed
 }
 
@@ -289,42 +299,42 @@ func stratifiedNormals(n int, rng *rand.Rand) []float64 {
 // complete draws the discrepancy given the parameters by Matheron's rule (pathwise conditioning, Wilson et al. 2020):
 // a draw of the prior, corrected by its residuals at the segments. The correction is the prior covariance with the
 // segments times the inverse covariance of the residuals, by two triangular solves.
-func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
+func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) (d draw, waves [features]float64) {
 	tau, delta := p.unpack(z)
-	d := draw{nat: append([]float64(nil), p.nat...), drift: drift, delta: delta}
+	d = draw{nat: slices.Clone(p.nat), own: make([]float64, len(p.places)), drift: drift, delta: delta}
 	level := levelPrior * rng.NormFloat64()
-	var prior [features]float64
-	for i := range prior {
-		prior[i] = tau * rng.NormFloat64()
+	for i := range waves {
+		waves[i] = tau * rng.NormFloat64()
 	}
 	offset := recalledOffset * rng.NormFloat64()
 	ok := p.covariance(tau, delta)
-	n := len(p.stretches)
-	for g := range p.places {
-		d.own = append(d.own, math.Sqrt(p.own[g])*rng.NormFloat64())
+	for g := range d.own {
+		d.own[g] = math.Sqrt(p.own[g]) * rng.NormFloat64()
 	}
 	d.pools = math.Sqrt(knobOffsetVariance) * rng.NormFloat64()
 	effects := p.drawEffects(rng)
-	miss := make([]float64, n)
-	for i, s := range p.stretches {
-		miss[i] = p.resid[i] - effects[i] - level - dot(&prior, &p.phi[i]) - d.own[p.place[i]] - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
-		if s.recalled {
+	prior, miss := make([]float64, len(p.places)), p.half
+	for g := range prior {
+		prior[g] = dot(&waves, &p.phi[g])
+	}
+	for i, g := range p.place {
+		miss[i] = p.resid[i] - effects[i] - level - prior[g] - d.own[g] - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
+		if p.stretches[i].recalled {
 			miss[i] -= offset
 		}
 	}
-	d.waves = prior
-	d.level = p.level + level - p.form.logShape(p.nat, p.ref)
+	d.level = p.level + level - p.shapes[p.ref]
 	if !ok {
-		return d
+		return d, waves
 	}
 	forward(p.cov, miss, miss)
 	backward(p.cov, miss)
-	for i := range p.phi {
+	for i, g := range p.place {
 		d.level += levelPrior * levelPrior * miss[i]
-		d.own[p.place[i]] += p.own[p.place[i]] * miss[i]
-		for j := range d.waves {
-			d.waves[j] += tau * tau * p.phi[i][j] * miss[i]
+		d.own[g] += p.own[g] * miss[i]
+		for j, x := range p.phi[g] {
+			waves[j] += tau * tau * x * miss[i]
 		}
 	}
-	return d
+	return d, waves
 }

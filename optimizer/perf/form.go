@@ -11,9 +11,9 @@ import (
 type form interface {
 	// parameters returns the unknowns, in order, with their Gaussian priors in transformed space.
 	parameters() []parameter
-	// natural transforms a parameter vector once, so that logShape is cheap. dst has room for maxNatural numbers:
-	// first the parameters, in order; the rest is available to the form for precomputed values.
-	natural(theta, dst []float64)
+	// derive computes once what logShape needs beyond the natural parameters. nat has room for maxNatural numbers: first
+	// the parameters, in order; the rest is available to the form.
+	derive(nat []float64)
 	// logShape returns log seconds per unit at a point, up to a constant, given natural parameters.
 	logShape(nat []float64, p point) float64
 	// logUse returns the log likelihood of the utilization measured at a point, up to a constant.
@@ -28,10 +28,12 @@ var forms = map[string]func(formContext) form{
 	"pollux": newPollux,
 }
 
-// parameter is one unknown: its name and the mean and sd of its Gaussian prior (in log, logit or log2 space).
+// parameter is one unknown: its name, the mean and sd of its Gaussian prior (in log, logit or log2 space), and the
+// transformation from that space.
 type parameter struct {
 	name     string
 	mean, sd float64
+	natural  func(float64) float64
 	// other is a second Gaussian component of the prior with its weight, for jobs of another kind such as scripts
 	// that ignore a knob. Weight 0 means none.
 	other struct{ mean, sd, weight float64 }

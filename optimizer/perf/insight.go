@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"trainopt/resources"
 	"trainopt/sla"
@@ -126,10 +129,8 @@ func (m *Model) widestPair(measured []resources.Allocation, k int) (more, fewer 
 // logRatio returns the mean and the half-width of the 90 % interval of log(seconds at b / seconds at a), including
 // the uncertainty due to the drift of each segment.
 func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
-	la, lb := m.logDraws(a), m.logDraws(b)
-	for k := range la {
-		la[k] = lb[k] - la[k]
-	}
-	q := sla.Quantiles(la)
+	ratio := slices.Clone(m.at(b).log)
+	floats.Sub(ratio, m.at(a).log)
+	q := sla.Quantiles(ratio)
 	return q.P50, (q.P95 - q.P5) / 2
 }

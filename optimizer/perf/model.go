@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/floats"
 
 	"trainopt/internal/stat"
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
-// Model predicts the duration of a unit of work at an allocation. It is created by Fit, immutable and safe for
-// concurrent use.
+// Model predicts the duration of a unit of work at an allocation. It is created by Fit and safe for concurrent use; its
+// predictions do not change.
 type Model struct {
 	form      string
 	options   FitOptions
@@ -25,23 +28,52 @@ type Model struct {
 	curve     form
 	places    []point // distinct measured points
 	draws     []draw
+	waves     [features][]float64 // weights of the discrepancy by draw, tau included
+
+	mu    sync.Mutex
+	known map[point]*prediction // a decision evaluates each allocation several times
+}
+
+// prediction is the prediction at a point, by draw.
+type prediction struct {
+	log      []float64 // log seconds per unit without the drift of the remainder
+	seconds  []float64 // per unit, as the mean over a long segment
+	interval sla.Interval
 }
 
 // Draws returns posterior draws of the seconds per unit at an allocation, as the mean over a long segment. Every
 // allocation has the same number of draws, and draw k belongs to the same posterior sample everywhere, so that
 // allocations can be compared draw by draw. The order of the draws has no meaning.
-func (m *Model) Draws(a resources.Allocation) []float64 {
-	out := m.logDraws(a)
-	extra := m.drift(m.pointer.at(a))
-	for k := range out {
+func (m *Model) Draws(a resources.Allocation) []float64 { return slices.Clone(m.at(a).seconds) }
+
+// at returns the prediction at an allocation.
+func (m *Model) at(a resources.Allocation) *prediction {
+	p := m.pointer.at(a)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.known[p]
+	if x == nil {
+		x = m.predict(p)
+		m.known[p] = x
+	}
+	return x
+}
+
+// predict computes the prediction at a point.
+func (m *Model) predict(p point) *prediction {
+	x := &prediction{log: m.logDraws(p)}
+	x.seconds = slices.Clone(x.log)
+	extra := m.drift(p)
+	for k := range x.seconds {
 		d := &m.draws[k]
-		out[k] += d.drift * math.Hypot(d.delta, extra)
+		x.seconds[k] += d.drift * math.Hypot(d.delta, extra)
 	}
-	m.widen(out)
-	for k := range out {
-		out[k] = math.Exp(out[k])
+	m.widen(x.seconds)
+	for k, log := range x.seconds {
+		x.seconds[k] = math.Exp(log)
 	}
-	return out
+	x.interval = sla.Quantiles(slices.Clone(x.seconds))
+	return x
 }
 
 // widen scales the distance of log draws from their median by FitOptions.Widen.
@@ -57,29 +89,10 @@ func (m *Model) widen(log []float64) {
 }
 
 // DrawAt returns draw k of Draws.
-func (m *Model) DrawAt(a resources.Allocation, k int) float64 {
-	if m.options.Widen > 0 && m.options.Widen != 1 {
-		return m.Draws(a)[k]
-	}
-	p, d := m.pointer.at(a), &m.draws[k]
-	phi := feature(p)
-	return math.Exp(m.logAt(d, p, &phi, m.placeOf(p)) + d.drift*math.Hypot(d.delta, m.drift(p)))
-}
+func (m *Model) DrawAt(a resources.Allocation, k int) float64 { return m.at(a).seconds[k] }
 
 // placeOf returns the index of a measured point, -1 when it was not measured.
 func (m *Model) placeOf(p point) int { return slices.Index(m.places, p) }
-
-// logAt returns the log seconds per unit of one draw at a point, given its features and place.
-func (m *Model) logAt(d *draw, p point, phi *[features]float64, place int) float64 {
-	log := d.level + m.curve.logShape(d.nat, p) + dot(phi, &d.waves)
-	switch {
-	case place >= 0:
-		log += d.own[place]
-	case p.chosen():
-		log += d.pools
-	}
-	return log
-}
 
 // drift returns the additional drift at a point that exchanges gradients between nodes and was not measured in this
 // run.
@@ -91,18 +104,27 @@ func (m *Model) drift(p point) float64 {
 }
 
 // logDraws returns the draws of the log seconds per unit without the drift of the remainder.
-func (m *Model) logDraws(a resources.Allocation) []float64 {
-	p := m.pointer.at(a)
+func (m *Model) logDraws(p point) []float64 {
 	phi, place := feature(p), m.placeOf(p)
 	out := make([]float64, len(m.draws))
-	for k := range m.draws {
-		out[k] = m.logAt(&m.draws[k], p, &phi, place)
+	for i, x := range phi {
+		floats.AddScaled(out, x, m.waves[i])
+	}
+	for k, discrepancy := range out {
+		d := &m.draws[k]
+		out[k] = d.level + m.curve.logShape(d.nat, p) + discrepancy
+		switch {
+		case place >= 0:
+			out[k] += d.own[place]
+		case p.chosen():
+			out[k] += d.pools
+		}
 	}
 	return out
 }
 
 // UnitSeconds returns the predicted mean seconds per unit over a long segment at an allocation.
-func (m *Model) UnitSeconds(a resources.Allocation) sla.Interval { return sla.Quantiles(m.Draws(a)) }
+func (m *Model) UnitSeconds(a resources.Allocation) sla.Interval { return m.at(a).interval }
 
 // UnitNoise returns the relative standard deviation of a single unit around the mean of its segment.
 func (m *Model) UnitNoise() float64 { return m.noise }

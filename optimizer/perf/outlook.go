@@ -118,11 +118,10 @@ type BaselineRun struct{ Seconds, USD, Share float64 }
 
 // median returns the approximate posterior median of the seconds per unit, from a subset of the draws.
 func (m *Model) median(a resources.Allocation) float64 {
-	p := m.pointer.at(a)
-	phi, place := feature(p), m.placeOf(p)
+	log := m.at(a).log
 	var out [31]float64
 	for i := range out {
-		out[i] = m.logAt(&m.draws[i*len(m.draws)/len(out)], p, &phi, place)
+		out[i] = log[i*len(log)/len(out)]
 	}
 	slices.Sort(out[:])
 	return math.Exp(out[len(out)/2])

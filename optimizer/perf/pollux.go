@@ -28,38 +28,32 @@ func newPollux(ctx formContext) form { return pollux{ctx: ctx, nodes: ctx.gpusPe
 // job may span several.
 func (f pollux) parameters() []parameter {
 	p := []parameter{
-		{name: "grad_fixed_share", mean: -1.4, sd: 1.0},                                 // logit: a / (a + b·m_ref), median 0.2
-		{name: "sync", mean: math.Log(0.15), sd: 1.2},                                   // a_l / T_grad
-		{name: "sync_per_gpu", mean: math.Log(0.12), sd: 1.0},                           // b_l / a_l
-		{name: "gamma", mean: -1.0, sd: 1.2},                                            // γ = 1 + 9·logistic
-		parameter{name: "input_share", mean: math.Log(0.3), sd: 0.9}.or(0.15, 0.7, 0.5), // I / C at the reference
-		{name: "input_saturation_cpus", mean: 4, sd: 2},                                 // log2
-		parameter{name: "usable_gpus", mean: 7, sd: 1.5}.or(0.1, -1, 0.5),               // log2
-		{name: "cpu_slowdown", mean: math.Log(15), sd: 1.0},
+		{name: "grad_fixed_share", mean: -1.4, sd: 1.0, natural: logistic},       // logit: a / (a + b·m_ref), median 0.2
+		{name: "sync", mean: math.Log(0.15), sd: 1.2, natural: math.Exp},         // a_l / T_grad
+		{name: "sync_per_gpu", mean: math.Log(0.12), sd: 1.0, natural: math.Exp}, // b_l / a_l
+		{name: "gamma", mean: -1.0, sd: 1.2, natural: func(x float64) float64 { return 1 + 9*logistic(x) }},
+		parameter{name: "input_share", mean: math.Log(0.3), sd: 0.9, natural: math.Exp}.or(0.15, 0.7, 0.5), // I / C at the reference
+		{name: "input_saturation_cpus", mean: 4, sd: 2, natural: math.Exp2},                                // log2
+		parameter{name: "usable_gpus", mean: 7, sd: 1.5, natural: math.Exp2}.or(0.1, -1, 0.5),              // log2
+		{name: "cpu_slowdown", mean: math.Log(15), sd: 1.0, natural: math.Exp},
 	}
 	if f.nodes {
-		p = append(p, parameter{name: "sync_nodes", mean: 0, sd: 1.2},
-			parameter{name: "sync_nodes_per_gpu", mean: math.Log(0.05), sd: 1.0})
+		p = append(p, parameter{name: "sync_nodes", mean: 0, sd: 1.2, natural: math.Exp},
+			parameter{name: "sync_nodes_per_gpu", mean: math.Log(0.05), sd: 1.0, natural: math.Exp})
 	}
 	return p
 }
 
-func (f pollux) natural(theta, dst []float64) {
-	dst[0] = logistic(theta[0])
-	dst[1], dst[2] = math.Exp(theta[1]), math.Exp(theta[2])
-	dst[3] = 1 + 9*logistic(theta[3])
-	dst[4] = math.Exp(theta[4])
-	dst[5] = math.Exp2(theta[5])
-	dst[6] = math.Exp2(theta[6])
-	dst[7] = math.Exp(theta[7])
-	if f.nodes {
-		dst[8], dst[9] = math.Exp(theta[8]), math.Exp(theta[9])
-	}
-	dst[polluxInput] = dst[4] * f.compute(dst, f.ctx.ref) * effective(f.ctx.ref.cpus, dst[5])
+func (f pollux) derive(nat []float64) {
+	nat[polluxCompute] = f.compute(nat, f.ctx.ref)
+	nat[polluxInput] = nat[4] * nat[polluxCompute] * effective(f.ctx.ref.cpus, nat[5])
 }
 
-// polluxInput is the index at which natural stores the input time per sample of one effective CPU.
-const polluxInput = maxNatural - 1
+// The indices at which derive stores the compute time at the reference and the input time per sample of one effective CPU.
+const (
+	polluxCompute = maxNatural - 2
+	polluxInput   = maxNatural - 1
+)
 
 func (f pollux) logShape(nat []float64, p point) float64 {
 	return math.Log(roundedMax(f.parts(nat, p)))
@@ -73,7 +67,10 @@ func roundedMax(x, y float64) float64 {
 
 // parts returns compute and input time per unit, on one scale.
 func (f pollux) parts(nat []float64, p point) (compute, input float64) {
-	return f.compute(nat, p), nat[polluxInput] / effective(p.cpus, nat[5])
+	if compute = nat[polluxCompute]; p != f.ctx.ref {
+		compute = f.compute(nat, p)
+	}
+	return compute, nat[polluxInput] / effective(p.cpus, nat[5])
 }
 
 // compute returns the time per unit of gradient computation and synchronisation.

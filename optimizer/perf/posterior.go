@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
 )
@@ -15,8 +16,8 @@ import (
 // 0.9–9 %, chosen here as the usual range between a quiet and a shared machine. Repeated and long segments soon
 // outweigh it.
 var scalePriors = [2]parameter{
-	{name: "tau", mean: math.Log(0.03), sd: 0.7},
-	{name: "delta", mean: math.Log(0.03), sd: 0.7},
+	{name: "tau", mean: math.Log(0.03), sd: 0.7, natural: math.Exp},
+	{name: "delta", mean: math.Log(0.03), sd: 0.7, natural: math.Exp},
 }
 
 // Earlier runs share an unknown offset against this one (relative sd recalledOffset) and have additional scatter.
@@ -53,29 +54,26 @@ type posterior struct {
 	params    []parameter // of the form, then tau, delta
 	level     float64     // prior mean
 	stretches []segment
-	points    []point
-	phi       [][features]float64
-	gram      [][]float64 // phi·phi
-	// places are the distinct points, place the index of each segment's point, and own the offset variance of each
-	// place alone: at least its prior, more where the measurements contradict the form.
+	gram      [][]float64 // phi·phi of each segment and the later ones
+	shared    [][]float64 // their covariance by effects
+	// places are the distinct points, phi their features, place the index of each segment's point, and own the offset
+	// variance of each place alone: at least its prior, more where the measurements contradict the form.
 	places  []point
+	phi     [][features]float64
 	place   []int
 	own     []float64
 	prior   []float64 // of own
-	ref     point
+	ref     int       // of places
 	perNode int
 	noise   float64
 
-	theta, nat []float64
-	cov        [][]float64
-	resid      []float64
-	half       []float64
+	evaluation
 }
 
 // newPosterior computes everything that does not depend on the parameters: points, features and their inner products.
 // The prior mean of the level is the mean of the segments, with weight 0.1 for recalled ones.
 func newPosterior(f form, ctx formContext, stretches []segment, at pointer, noise float64) *posterior {
-	p := &posterior{form: f, stretches: stretches, ref: ctx.ref, perNode: ctx.gpusPerNode, noise: noise}
+	p := &posterior{form: f, stretches: stretches, perNode: ctx.gpusPerNode, noise: noise}
 	var level, weight float64
 	for _, s := range stretches {
 		w := 1.0
@@ -84,21 +82,20 @@ func newPosterior(f form, ctx formContext, stretches []segment, at pointer, nois
 		}
 		level += w * s.logMean
 		weight += w
-		p.points = append(p.points, at.at(s.at))
-		p.phi = append(p.phi, feature(p.points[len(p.points)-1]))
-		p.locate(s, p.points[len(p.points)-1])
+		p.locate(s, at.at(s.at))
 	}
-	p.level = level / weight
+	p.level, p.ref = level/weight, slices.Index(p.places, ctx.ref)
 	p.params = append(f.parameters(), scalePriors[0], scalePriors[1])
-	n := len(stretches)
-	p.gram, p.cov = square(n), square(n)
+	n, d := len(stretches), len(p.params)
+	p.gram, p.shared, p.cov = square(n), square(n), square(n)
 	for i := range n {
-		for j := range n {
-			p.gram[i][j] = dot(&p.phi[i], &p.phi[j])
+		for j := i; j < n; j++ {
+			p.gram[i][j] = dot(&p.phi[p.place[i]], &p.phi[p.place[j]])
+			p.shared[i][j] = sharedEffects(stretches[j].effects, stretches[i].effects)
 		}
 	}
-	p.theta, p.nat = make([]float64, len(p.params)), make([]float64, maxNatural)
-	p.resid, p.half = make([]float64, n), make([]float64, n)
+	p.z, p.logPriors, p.nat, p.shapes = slices.Repeat([]float64{math.NaN()}, d), make([]float64, d), make([]float64, maxNatural), make([]float64, len(p.places))
+	p.resid, p.uses, p.drifts, p.logDiagonal, p.half = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	return p
 }
 
@@ -108,7 +105,7 @@ func (p *posterior) locate(s segment, at point) {
 	g := slices.Index(p.places, at)
 	if g < 0 {
 		g = len(p.places)
-		p.places, p.own, p.prior = append(p.places, at), append(p.own, 0), append(p.prior, 0)
+		p.places, p.phi, p.own, p.prior = append(p.places, at), append(p.phi, feature(at)), append(p.own, 0), append(p.prior, 0)
 	}
 	p.place = append(p.place, g)
 	if at.chosen() {
@@ -130,87 +127,16 @@ func square(n int) [][]float64 {
 
 func (p *posterior) dim() int { return len(p.params) }
 
-// unpack sets theta and nat from z and returns tau and delta.
-func (p *posterior) unpack(z []float64) (tau, delta float64) {
-	for i, q := range p.params {
-		p.theta[i] = q.mean + q.sd*z[i]
-	}
-	d := p.dim()
-	p.form.natural(p.theta[:d-2], p.nat)
-	return math.Exp(p.theta[d-2]), math.Exp(p.theta[d-1])
-}
+// The search for a mode ends after modeIterations or below a slope of modeSlope: an approximate maximum suffices, since it
+// only centres proposals.
+const (
+	modeIterations = 25
+	modeSlope      = 0.02
+)
 
-// errorVariance returns the variance of segment i around the curve and its discrepancy.
-func (p *posterior) errorVariance(i int, delta float64) float64 {
-	s := p.stretches[i]
-	v := delta*delta/s.trust + p.noise*p.noise/s.n + s.doubt*s.doubt
-	if s.blocks.n > 0 { // half of the drift is assumed to average out over a long segment
-		v -= delta * delta / s.trust * (1 - 1/s.blocks.n) / 2
-	}
-	if s.recalled {
-		v += recalledScatter * recalledScatter
-		if across(p.points[i], p.perNode) {
-			v += acrossDrift * acrossDrift
-		}
-	}
-	return v
-}
-
-// covariance fills cov and resid for the current theta and replaces the lower triangle of cov by its Cholesky factor.
-// It returns false when the matrix is not positive definite or a value is not finite.
-func (p *posterior) covariance(tau, delta float64) bool {
-	refShape := p.form.logShape(p.nat, p.ref)
-	for i, s := range p.stretches {
-		p.resid[i] = s.logMean - p.level - p.form.logShape(p.nat, p.points[i]) + refShape
-		for j := 0; j <= i; j++ {
-			c := tau*tau*p.gram[i][j] + levelPrior*levelPrior
-			if s.recalled && p.stretches[j].recalled {
-				c += recalledOffset * recalledOffset
-			}
-			c += sharedEffects(s.effects, p.stretches[j].effects)
-			if p.place[i] == p.place[j] {
-				c += p.own[p.place[i]]
-			}
-			p.cov[i][j] = c
-		}
-		p.cov[i][i] += p.errorVariance(i, delta)
-	}
-	return cholesky(p.cov)
-}
-
-// logDensity returns the log posterior at z up to a constant, -Inf where it is not finite. O(n³) in the segments.
-func (p *posterior) logDensity(z []float64) float64 {
-	var lp float64
-	for i, v := range z {
-		lp += p.params[i].logPrior(v)
-	}
-	tau, delta := p.unpack(z)
-	if !p.covariance(tau, delta) {
-		return math.Inf(-1)
-	}
-	for _, s := range p.stretches { // the drift within long segments
-		if b := s.blocks; b.n > 0 {
-			expected := delta*delta + b.noise
-			lp -= (b.n - 1) / 2 * (math.Log(expected) + b.variance/expected)
-		}
-	}
-	forward(p.cov, p.resid, p.half)
-	for i, h := range p.half {
-		lp -= h*h/2 + math.Log(p.cov[i][i])
-	}
-	for i, s := range p.stretches {
-		if s.used != (Utilization{}) {
-			lp += p.form.logUse(p.nat, p.points[i], s.used)
-		}
-	}
-	if math.IsNaN(lp) {
-		return math.Inf(-1)
-	}
-	return lp
-}
-
-// mode returns a point near a maximum of the density, starting at z (BFGS, forward differences), and its log density.
-// An approximate maximum suffices, since it only centres proposals.
+// mode returns a point near a maximum of the density, starting at z (BFGS, forward differences), and its log density. It
+// iterates gonum's method itself: optimize.Minimize passes each evaluation through four goroutines, which takes longer than
+// the evaluation.
 func (p *posterior) mode(z []float64) ([]float64, float64) {
 	negative := func(x []float64) float64 {
 		v := -p.logDensity(x)
@@ -220,24 +146,42 @@ func (p *posterior) mode(z []float64) ([]float64, float64) {
 		return v
 	}
 	work := make([]float64, len(z))
-	problem := optimize.Problem{
-		Func: negative,
-		Grad: func(grad, x []float64) {
-			const h = 1e-5
-			copy(work, x)
-			here := negative(x)
-			for i := range x {
-				work[i] = x[i] + h
-				grad[i] = (negative(work) - here) / h
-				work[i] = x[i]
-			}
-		},
+	slope := func(grad, x []float64) {
+		const h = 1e-5
+		copy(work, x)
+		here := negative(x)
+		for i := range x {
+			work[i] = x[i] + h
+			grad[i] = (negative(work) - here) / h
+			work[i] = x[i]
+		}
 	}
-	settings := &optimize.Settings{MajorIterations: 25, GradientThreshold: 0.02}
-	best, value := append([]float64(nil), z...), negative(z)
+	start := negative(z)
+	best, value := slices.Clone(z), start
+	at := &optimize.Location{X: slices.Clone(z), F: start, Gradient: make([]float64, len(z))}
+	slope(at.Gradient, at.X)
+	flat := func() bool { return floats.Norm(at.Gradient, math.Inf(1)) < modeSlope }
+	if flat() || slices.ContainsFunc(at.Gradient, func(g float64) bool { return math.IsNaN(g) || math.IsInf(g, 0) }) {
+		return best, -value
+	}
+	search := optimize.LinesearchMethod{NextDirectioner: &optimize.BFGS{}, Linesearcher: &optimize.Bisection{}}
 	// gonum returns an error for a failed line search near the maximum; the best point found is still usable.
-	if r, _ := optimize.Minimize(problem, best, settings, &optimize.BFGS{}); r != nil && r.F < value {
-		best, value = append([]float64(nil), r.X...), r.F
+	op, err := search.Init(at)
+	for n := 1; err == nil; op, err = search.Iterate(at) {
+		if op&optimize.FuncEvaluation != 0 {
+			at.F = negative(at.X)
+		}
+		if op&optimize.GradEvaluation != 0 {
+			slope(at.Gradient, at.X)
+		}
+		if op == optimize.MajorIteration {
+			if n++; at.F < start {
+				best, value = append(best[:0], at.X...), at.F
+			}
+			if n == modeIterations || flat() {
+				break
+			}
+		}
 	}
 	return best, -value
 }
@@ -290,46 +234,4 @@ func (p *posterior) spread(z []float64) (root *mat.Dense, logDet float64) {
 		}
 	}
 	return root, logDet
-}
-
-// cholesky factors the lower triangle of a in place. It returns false when a is not positive definite.
-func cholesky(a [][]float64) bool {
-	for i := range a {
-		for j := 0; j <= i; j++ {
-			s := a[i][j]
-			for k := range j {
-				s -= a[i][k] * a[j][k]
-			}
-			if i != j {
-				a[i][j] = s / a[j][j]
-			} else if s > 0 && !math.IsInf(s, 0) {
-				a[i][i] = math.Sqrt(s)
-			} else {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// forward solves L x = b for the lower triangle of l. x may alias b.
-func forward(l [][]float64, b, x []float64) {
-	for i := range b {
-		s := b[i]
-		for k := range i {
-			s -= l[i][k] * x[k]
-		}
-		x[i] = s / l[i][i]
-	}
-}
-
-// backward solves Lᵀ x = b in place.
-func backward(l [][]float64, x []float64) {
-	for i := len(x) - 1; i >= 0; i-- {
-		s := x[i]
-		for k := i + 1; k < len(x); k++ {
-			s -= l[k][i] * x[k]
-		}
-		x[i] = s / l[i][i]
-	}
 }

@@ -166,7 +166,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	var losses [][]float64
 	best := math.Inf(1)
 	for _, a := range thinned(choices, 128) {
-		v := lossDraws(m.logDraws(a), a, onward)
+		v := lossDraws(m.at(a).log, a, onward)
 		losses = append(losses, v)
 		best = min(best, stat.Mean(v))
 	}
@@ -184,8 +184,8 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 		if seen[m.pointer.at(a)] {
 			continue
 		}
-		log := m.logDraws(a)
-		losses[len(losses)-1] = lossDraws(slices.Clone(log), a, loss)
+		log := m.at(a).log
+		losses[len(losses)-1] = lossDraws(log, a, loss)
 		gain := best - expectedChoice(losses, sortedByMeasurement(log, noise))
 		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
 			most, out = net, &probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
@@ -237,12 +237,13 @@ func expectedChoice(losses [][]float64, order []int) float64 {
 	return total / float64(n)
 }
 
-// lossDraws converts draws of the log seconds per unit at an allocation to losses, in place.
+// lossDraws returns the losses for draws of the log seconds per unit at an allocation.
 func lossDraws(log []float64, a resources.Allocation, loss func(resources.Allocation, float64) float64) []float64 {
-	for k := range log {
-		log[k] = loss(a, math.Exp(log[k]))
+	out := make([]float64, len(log))
+	for k, l := range log {
+		out[k] = loss(a, math.Exp(l))
 	}
-	return log
+	return out
 }
 
 // probeNoise returns the variance of a segment of n units around the curve, in log space.

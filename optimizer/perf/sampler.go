@@ -32,10 +32,7 @@ func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][
 	}
 	first = append(first, wide)
 	zs, density := p.propose(nil, nil, first, rng)
-	weights := make([]float64, len(zs))
-	for k, z := range zs {
-		weights[k] = density[k] - logMixture(first, z)
-	}
+	weights := logWeights(density, first, zs)
 	all := append([]component(nil), first...)
 	second := kernelComponents(zs, resample(zs, weights, kernels, rng.Float64()), weights)
 	for i := range all {
@@ -46,11 +43,7 @@ func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][
 	}
 	all = append(all, second...)
 	zs, density = p.propose(zs, density, second, rng)
-	weights = weights[:0]
-	for k, z := range zs {
-		weights = append(weights, density[k]-logMixture(all, z))
-	}
-	return resample(zs, weights, draws, rng.Float64())
+	return resample(zs, logWeights(density, all, zs), draws, rng.Float64())
 }
 
 // modeComponents returns Laplace approximations at the distinct modes. Modes with a log density more than 8 below the
@@ -84,15 +77,23 @@ func kernelComponents(points, centres [][]float64, logw []float64) []component {
 			mean[i] += w[k] * z[i]
 		}
 	}
-	cov := mat.NewSymDense(d, nil)
+	sums, off := make([]float64, d*d), make([]float64, d)
 	for i := range mean {
 		mean[i] /= total
 	}
 	for k, z := range points {
-		for i := range d {
-			for j := range i + 1 {
-				cov.SetSym(i, j, cov.At(i, j)+w[k]/total*(z[i]-mean[i])*(z[j]-mean[j]))
+		for i := range z {
+			off[i] = z[i] - mean[i]
+			by, row := w[k]/total*off[i], sums[i*d:i*d+i+1]
+			for j := range row {
+				row[j] += by * off[j]
 			}
+		}
+	}
+	cov := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := range i + 1 {
+			cov.SetSym(i, j, sums[i*d+j])
 		}
 	}
 	const part = 0.4
@@ -163,27 +164,48 @@ func near(z []float64, others [][]float64) bool {
 // freedom returns the degrees of freedom of the proposals in dimension d.
 func freedom(d int) int { return proposalFreedom + d%2 }
 
-// logMixture returns the log density of the mixture at z, up to a constant that depends on the dimension alone.
-func logMixture(mixture []component, z []float64) float64 {
-	d := len(z)
-	var sum float64
-	for _, c := range mixture {
-		var r2 float64
-		inverse := c.inverse.RawMatrix().Data
-		for i := range z {
-			var v float64
-			for j, r := range inverse[i*d : i*d+d] {
-				v += r * (z[j] - c.centre[j])
+// logWeights returns the importance weights of points with the given log densities, drawn from a mixture: the log ratio of
+// both densities, up to a constant that depends on the dimension alone. The innermost loops run over a block of points,
+// since their operations do not depend on each other.
+func logWeights(density []float64, mixture []component, zs [][]float64) []float64 {
+	const block = 64
+	d := len(zs[0])
+	out, buffer := slices.Clone(density), make([][block]float64, d+4)
+	for from := 0; from < len(zs); from += block {
+		n := min(block, len(zs)-from)
+		sum, v, r2, density := buffer[d][:n], buffer[d+1][:n], buffer[d+2][:n], buffer[d+3][:n]
+		clear(sum)
+		for _, c := range mixture {
+			for j, x := range c.centre {
+				for k := range n {
+					buffer[j][k] = zs[from+k][j] - x
+				}
 			}
-			r2 += v * v
+			clear(r2)
+			for i := range d {
+				clear(v)
+				for j, x := range c.inverse.RawRowView(i) {
+					if x != 0 {
+						floats.AddScaled(v, x, buffer[j][:n])
+					}
+				}
+				for k, x := range v {
+					r2[k] += x * x
+				}
+			}
+			for k, x := range r2 {
+				r2[k], density[k] = 1/(1+x/float64(freedom(d))), c.share*c.height
+			}
+			for range (freedom(d) + d) / 2 {
+				floats.Mul(density, r2)
+			}
+			floats.Add(sum, density)
 		}
-		base, density := 1/(1+r2/float64(freedom(d))), c.share*c.height
-		for range (freedom(d) + d) / 2 {
-			density *= base
+		for k, x := range sum {
+			out[from+k] -= math.Log(x)
 		}
-		sum += density
 	}
-	return math.Log(sum)
+	return out
 }
 
 func identity(d int) *mat.Dense {

@@ -156,7 +156,7 @@ type outcome struct {
 func (f *forecast) outcome(a resources.Allocation) outcome {
 	unit := f.s.Model.Draws(a)
 	o := outcome{Candidate: Candidate{Allocation: a, Resource: f.heldShare(a), Again: !f.perUnit && f.moveTo(a) == again}}
-	o.Throughput = f.throughput(unit)
+	o.Throughput = f.throughput(f.s.Model.UnitSeconds(a))
 	o.seconds, o.usd = f.spend(a, unit, 1)
 	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)
 	f.judge(&o, unit)
@@ -213,10 +213,9 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 }
 
 // throughput returns samples/s, or units/s when the samples per unit are unknown. The pace changes as that of the whole run.
-func (f *forecast) throughput(unit []float64) sla.Interval {
+func (f *forecast) throughput(work sla.Interval) sla.Interval {
 	per := cmp.Or(f.s.Model.UnitSamples(), 1)
 	e := Ending{Drift: f.s.Ending.Drift, Load: f.s.Ending.Load}
-	work := quantiles(unit)
 	t := e.Extend(work, 0)
 	t.P5 = max(t.P5, work.P5/(1+e.Load+e.Drift)) // above 0
 	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
@@ -274,25 +273,22 @@ func (f *forecast) judgeRest(o *outcome, unit []float64) {
 		o.chances[sla.Memory] = 0
 		o.excess += excess(need, float64(o.Allocation.Memory))
 	}
-	c := f.s.Current
-	if c == nil {
-		return
+	if c := f.s.Current; c != nil {
+		f.judgeUtil(o, sla.GPUUtil, f.s.GPUUtil, spec.GPUUtilMinPct, float64(c.GPUs), float64(o.Allocation.GPUs), unit)
+		f.judgeUtil(o, sla.CPUUtil, f.s.CPUUtil, spec.CPUUtilMinPct, float64(c.CPUs), float64(o.Allocation.CPUs), unit)
 	}
-	here := m.Draws(*c)
-	f.judgeUtil(o, sla.GPUUtil, f.s.GPUUtil, spec.GPUUtilMinPct, float64(c.GPUs), float64(o.Allocation.GPUs), here, unit)
-	f.judgeUtil(o, sla.CPUUtil, f.s.CPUUtil, spec.CPUUtilMinPct, float64(c.CPUs), float64(o.Allocation.CPUs), here, unit)
 }
 
 // judgeUtil predicts utilization at the candidate from the measured one. The busy device-seconds of a unit of work
 // are assumed constant, so util ∝ 1 / (devices × seconds per unit), at most 100 %.
-func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, least, devicesHere, devices float64, here, unit []float64) {
+func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, least, devicesHere, devices float64, unit []float64) {
 	if least <= 0 || math.IsNaN(measured) || devicesHere <= 0 {
 		return
 	}
 	if devices <= 0 {
 		return // no device of the kind is held
 	}
-	hold, p50 := 0.0, make([]float64, len(unit))
+	hold, here, p50 := 0.0, f.s.Model.Draws(*f.s.Current), make([]float64, len(unit))
 	for k := range unit {
 		util := min(100, measured*devicesHere*here[k]/(devices*unit[k]))
 		p50[k] = util

@@ -570,7 +570,7 @@ func TestThroughputChangesWithTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := m.Draws(cpu(2))
+	unit := m.UnitSeconds(cpu(2))
 	still := (&forecast{s: Snapshot{Model: m, Ending: Ending{Exit: sla.Interval{P5: 1, P50: 5, P95: 9}}}}).throughput(unit)
 	loaded := (&forecast{s: Snapshot{Model: m, Ending: Ending{Drift: 0.03, Load: 0.4}}}).throughput(unit)
 	if want := m.Throughput(cpu(2)); still != want {
@@ -579,7 +579,7 @@ func TestThroughputChangesWithTheRun(t *testing.T) {
 	if loaded.P50 != still.P50 || loaded.P5 > still.P50/1.4 || loaded.P95 < still.P50*1.4 || !(loaded.P95 < 3*still.P50) {
 		t.Errorf("under load %v, without %v", loaded, still)
 	}
-	wide := (&forecast{s: Snapshot{Model: m, Ending: Ending{Drift: 0.03, Load: 0.4}}}).throughput([]float64{0.001, 0.001, 1, 2, 3})
+	wide := (&forecast{s: Snapshot{Model: m, Ending: Ending{Drift: 0.03, Load: 0.4}}}).throughput(quantiles([]float64{0.001, 0.001, 1, 2, 3}))
 	if !(wide.P5 > 0 && wide.P95 > wide.P50 && !math.IsInf(wide.P95, 0)) {
 		t.Errorf("wide: %v", wide)
 	}

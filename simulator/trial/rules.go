@@ -117,11 +117,16 @@ type planned struct {
 
 func (p *planned) measures() bool { return p.planner.Name() != "static" }
 
-// next returns the next allocation to measure within the probe budget, nil to end probing. plan.RescueProbe has
-// precedence: if no allocation is likely to meet the SLA, it may choose one even beyond the budget.
+// next refits the model and returns nextProbe.
 func (p *planned) next() (*resources.Allocation, string) {
+	p.r.refit()
+	return p.nextProbe()
+}
+
+// nextProbe returns the next allocation to measure within the probe budget, nil to end probing. plan.RescueProbe has
+// precedence: if no allocation is likely to meet the SLA, it may choose one even beyond the budget.
+func (p *planned) nextProbe() (*resources.Allocation, string) {
 	r := p.r
-	r.refit()
 	if to, why := plan.RescueProbe(r.snapshot()); to != nil && !r.isRefused(*to) {
 		return to, why
 	}
@@ -179,7 +184,7 @@ func (p *planned) reevaluate() (*resources.Allocation, string) {
 
 // probeAgain returns another probe during the work if one is worthwhile.
 func (p *planned) probeAgain(why string) (*resources.Allocation, string) {
-	next, reason := p.next()
+	next, reason := p.nextProbe()
 	if next == nil {
 		return nil, why
 	}
