@@ -254,12 +254,27 @@ func ReadEvents(stateDir string, most int64) (events []Event, torn int, err erro
 		}
 		if errors.Is(err, io.EOF) {
 			sorted := byTime(events)
-			return sorted, torn + len(events) - len(sorted), nil
+			return lastStarts(sorted), torn + len(events) - len(sorted), nil
 		}
 		if err != nil {
 			return events, torn, fmt.Errorf("read event log: %w", err)
 		}
 	}
+}
+
+// lastStarts removes the starts that a server recorded and did not make, since it was killed: the next one records that life
+// again, possibly on other devices.
+func lastStarts(events []Event) []Event {
+	begun := map[[2]int]bool{}
+	for i, e := range slices.Backward(events) {
+		if life := [2]int{e.Job, e.Stretch}; e.Kind == EventStart {
+			if begun[life] {
+				events = slices.Delete(events, i, i+1)
+			}
+			begun[life] = true
+		}
+	}
+	return events
 }
 
 // plausible reports whether a server can have written the numbers of an event.

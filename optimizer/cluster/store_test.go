@@ -113,6 +113,34 @@ func TestTornEventLog(t *testing.T) {
 	}
 }
 
+// TestStartRecordedTwice: a start that a server recorded before it was killed, and that the next one records again, is one life.
+func TestStartRecordedTwice(t *testing.T) {
+	dir := t.TempDir()
+	if err := makeDirs(dir); err != nil {
+		t.Fatal(err)
+	}
+	l, err := openEventLog(eventsPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range []Event{{Kind: EventServe}, {Kind: EventStart, Job: 1, Stretch: 1}, {Kind: EventLeft, Job: 1, Stretch: 1}, {Kind: EventStart, Job: 1, Stretch: 2}, {Kind: EventStart, Job: 2, Stretch: 2},
+		{Kind: EventServe}, {Kind: EventLeft, Job: 1, Stretch: 1}, {Kind: EventStart, Job: 1, Stretch: 2}} {
+		e.Time = float64(i + 1)
+		err = errors.Join(err, l.add(e))
+	}
+	events, torn, readErr := ReadEvents(dir, 0)
+	if err := errors.Join(err, readErr, l.close()); err != nil || torn != 0 {
+		t.Fatalf("%d torn lines, %v", torn, err)
+	}
+	var times []float64
+	for _, e := range events {
+		times = append(times, e.Time)
+	}
+	if want := []float64{1, 2, 3, 5, 6, 7, 8}; !slices.Equal(times, want) {
+		t.Errorf("events at %v, want %v: without the first start of the second life", times, want)
+	}
+}
+
 func FuzzReadEvents(f *testing.F) {
 	f.Add([]byte(`{"v":1,"t":2,"kind":"start","job":1,"where":[0]}` + "\n{\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

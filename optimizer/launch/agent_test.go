@@ -182,6 +182,23 @@ func TestSecondStartInOneRunDirectory(t *testing.T) {
 	}
 }
 
+// A start waits for the lock of a run directory whose job has not started: a process that is being started may hold a copy of
+// its descriptor.
+func TestStartWaitsForTheLock(t *testing.T) {
+	c := testCommand(t, "exit", "0")
+	if err := os.MkdirAll(c.RunDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockRunDir(c.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { lock.Close() })
+	if e := waitEnd(t, start(t, testLocal(), c)); e.Reason != Exited {
+		t.Errorf("exit = %+v", e)
+	}
+}
+
 func mustStop(t *testing.T, j Job) Exit {
 	t.Helper()
 	e, err := j.Stop(context.Background(), 0)

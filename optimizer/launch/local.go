@@ -74,7 +74,8 @@ type failed struct {
 func because(f *startFailure) *failed { return &failed{failure: *f} }
 
 // start validates the command, locks and clears the run directory, sets up the enforcer, and launches. A keeper that
-// is about to exit after its job may hold the lock for up to leavesWithin.
+// is about to exit after its job, or a process that is being started and has not yet closed inherited descriptors, may hold
+// the lock for a while, on a busy machine for seconds.
 func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err := ctx.Err(); err != nil {
 		return nil, &failed{startFailure{Reason: "stopped before it began"}, err}
@@ -85,9 +86,8 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	}
 	dir := string(s.RunDir)
 	lock, err := lockRunDir(dir)
-	for waited := time.Duration(0); errors.Is(err, ErrBusy) && hasEnded(dir) && waited < leavesWithin; waited += leavesWithin / 200 {
+	for end := time.Now().Add(answerWithin); errors.Is(err, ErrBusy) && !hasJob(dir) && ctx.Err() == nil && time.Now().Before(end); lock, err = lockRunDir(dir) {
 		time.Sleep(leavesWithin / 200)
-		lock, err = lockRunDir(dir)
 	}
 	if errors.Is(err, ErrBusy) {
 		return nil, &failed{startFailure{Reason: err.Error(), Advice: "stop it first, or use another run directory"}, ErrBusy}
@@ -365,10 +365,11 @@ func Supervised(runDir string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// hasEnded reports whether the exit of the directory's last job is recorded; its keeper is then about to exit.
-func hasEnded(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, exitFile))
-	return err == nil
+// hasJob reports whether the directory's last job has started and its exit is not recorded.
+func hasJob(dir string) bool {
+	_, started := os.Stat(filepath.Join(dir, startedFile))
+	_, ended := os.Stat(filepath.Join(dir, exitFile))
+	return started == nil && ended != nil
 }
 
 // lockRunDir takes the lock that a living keeper holds, or returns ErrBusy. On a file system without locks it always
