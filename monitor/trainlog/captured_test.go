@@ -175,7 +175,16 @@ func TestStdoutBars(t *testing.T) {
 		"steps of something else":      {"step 30/100 loss 0.5\nval step 50/50 val_loss 0.1\ngenerating step 900/1000\nsaved runs/epoch=12-step=400.ckpt\n", []string{"step=30 total_steps=100 train_loss=0.5", "test_loss=0.1"}},
 		"table of Spinning Up": {"|             Epoch |               0 |\n|      AverageEpRet |            22.1 |\n| TotalEnvInteracts |           4e+03 |\n|             Epoch |               1 |\n| TotalEnvInteracts |           8e+03 |\n",
 			[]string{"epoch=1", "step=4000", "epoch=2", "step=8000"}},
-		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"result after its step, snnTorch": {"Epoch 0, Iteration 0\nTrain Set Loss: 20.5\nEpoch 0, Iteration 50\nTrain Set Loss: 9.5\nEpoch 1, Iteration 0\n",
+			[]string{"train_loss=20.5", "step=50", "train_loss=9.5", "epoch=1"}},
+		"result after its step, Coqui": {" > EPOCH: 0/10\n   --> TIME: 2026-11-28 18:01:03 -- STEP: 0/50 -- GLOBAL_STEP: 0\n     | > loss: 2.5  (2.5)\n > EPOCH: 1/10\n",
+			[]string{"total_epochs=10", "total_epochs=10 train_loss=2.5", "epoch=1 total_epochs=10"}},
+		"time of an epoch, MindSpore": {"epoch: 1 step: 1875, loss is 0.05\nTrain epoch time: 5673.2 ms, per step time: 3.0 ms\n", []string{"step=1875", "epoch=1 epoch_time=5.6732"}},
+		"Chainer": {"epoch       main/loss   elapsed_time\n\x1b[J1           0.5         1.2\n\x1b[J     total [##........] 10.00%\nthis epoch [..........]  0.00%\n        60 iter, 1 epoch / 20 epochs\n" +
+			"        75 iter, 1 epoch / 500 iterations\n", []string{"epoch=1 train_loss=0.5", "epoch=1 total_epochs=20"}},
+		"three counts, Tesseract":     {"At iteration 90/100/100, Mean rms=5.2%, delta=10.1%\n", []string{"step=90"}},
+		"name of a throughput, Flair": {"epoch 1 - iter 5/10 - loss 2.5 - time (sec): 0.12 - samples/sec: 3200.5 - lr: 0.1\n", []string{"epoch=0.5 train_loss=2.5 throughput=3200.5"}},
+		"early stop":                  {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)

@@ -172,6 +172,9 @@ var duration = regexp.MustCompile(`^[\d.]+[smh]$`)
 // skorch and fastai; "Iter" of scikit-learn; "E  #" of spaCy, the numbers of complete epochs and of steps. It reports
 // whether a line is such a header, or a row: a number in every column, or a time, "00:12" or "1.20s".
 func (p *progressParser) tableRow(text []byte, r *Row) bool {
+	for len(text) > 0 && text[0] == 0x1b {
+		text = text[skipEscape(text, 0):]
+	}
 	text = bytes.TrimSpace(text)
 	first := text[:max(0, bytes.IndexAny(text, " \t"))]
 	at := digitsOf(first)
