@@ -161,6 +161,8 @@ func TestStdoutBars(t *testing.T) {
 		"log writer of clu": {"I0501 10:00:00.123 1234 logging_writer.py:48] [0] Hyperparameters: {'num_epochs': 10, 'batch': 'x', 'model': 'y'}\nI0501 10:00:00.123 1234 logging_writer.py:48] [100] loss=2.3, steps_per_second=3.4\nI0501 10:00:30.123 1234 logging_writer.py:48] [100] eval_loss=2.0\n",
 			[]string{"step=100 train_loss=2.3", "step=100 test_loss=2"}},
 		"XGBoost in R": {"[1]\ttrain-rmse:0.5 \n[2]\ttrain-rmse:0.4 \n", []string{"step=1 train_loss=0.5", "step=2 train_loss=0.4"}},
+		"XGBoost's program": {"[18:48:40] [0]\ttest-logloss:0.61\ttrain-logloss:0.58\n[18:48:40] [1]\ttest-logloss:0.5\ttrain-logloss:0.4\n",
+			[]string{"step=1 train_loss=0.58 test_loss=0.61", "step=2 train_loss=0.4 test_loss=0.5"}},
 		"joblib": {"[Parallel(n_jobs=2)]: Using backend ThreadingBackend with 2 concurrent workers.\n[Parallel(n_jobs=2)]: Done  46 tasks      | elapsed:    0.9s\n[Parallel(n_jobs=2)]: Done 100 out of 100 | elapsed:    1.8s finished\n",
 			[]string{"step=46", "step=100"}},
 		"dates": {"11/27/2026 10:00:00 - INFO - __main__ -   Epoch 1 loss 0.5\n[11/27 10:00:05] epoch 2 loss 0.5\n11/27 10:00:05 epoch: 3/10 loss 0.5\n[11/27 10:00:05] Epoch: [4] [ 20/100] loss: 0.5\n11/27 10:00 loss 0.5\n",

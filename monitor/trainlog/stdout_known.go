@@ -72,6 +72,9 @@ func (p *progressParser) boosting(text []byte, r *Row) bool {
 	if !ok || len(round) < 2 {
 		return false
 	}
+	if at := bytes.LastIndex(round, []byte("] [")); at > 0 { // "[12:30:15] [148]" of XGBoost's own program
+		round = round[at+2:]
+	}
 	brackets := round[0] == '[' && round[len(round)-1] == ']'
 	if brackets {
 		round = round[1 : len(round)-1]
