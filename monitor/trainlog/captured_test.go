@@ -161,6 +161,8 @@ func TestStdoutBars(t *testing.T) {
 		"log writer of clu": {"I0501 10:00:00.123 1234 logging_writer.py:48] [0] Hyperparameters: {'num_epochs': 10, 'batch': 'x', 'model': 'y'}\nI0501 10:00:00.123 1234 logging_writer.py:48] [100] loss=2.3, steps_per_second=3.4\nI0501 10:00:30.123 1234 logging_writer.py:48] [100] eval_loss=2.0\n",
 			[]string{"step=100 train_loss=2.3", "step=100 test_loss=2"}},
 		"XGBoost in R": {"[1]\ttrain-rmse:0.5 \n[2]\ttrain-rmse:0.4 \n", []string{"step=1 train_loss=0.5", "step=2 train_loss=0.4"}},
+		"XGBoost's program": {"[18:48:40] [0]\ttest-logloss:0.61\ttrain-logloss:0.58\n[18:48:40] [1]\ttest-logloss:0.5\ttrain-logloss:0.4\n",
+			[]string{"step=1 train_loss=0.58 test_loss=0.61", "step=2 train_loss=0.4 test_loss=0.5"}},
 		"joblib": {"[Parallel(n_jobs=2)]: Using backend ThreadingBackend with 2 concurrent workers.\n[Parallel(n_jobs=2)]: Done  46 tasks      | elapsed:    0.9s\n[Parallel(n_jobs=2)]: Done 100 out of 100 | elapsed:    1.8s finished\n",
 			[]string{"step=46", "step=100"}},
 		"dates": {"11/27/2026 10:00:00 - INFO - __main__ -   Epoch 1 loss 0.5\n[11/27 10:00:05] epoch 2 loss 0.5\n11/27 10:00:05 epoch: 3/10 loss 0.5\n[11/27 10:00:05] Epoch: [4] [ 20/100] loss: 0.5\n11/27 10:00 loss 0.5\n",
@@ -175,7 +177,16 @@ func TestStdoutBars(t *testing.T) {
 		"steps of something else":      {"step 30/100 loss 0.5\nval step 50/50 val_loss 0.1\ngenerating step 900/1000\nsaved runs/epoch=12-step=400.ckpt\n", []string{"step=30 total_steps=100 train_loss=0.5", "test_loss=0.1"}},
 		"table of Spinning Up": {"|             Epoch |               0 |\n|      AverageEpRet |            22.1 |\n| TotalEnvInteracts |           4e+03 |\n|             Epoch |               1 |\n| TotalEnvInteracts |           8e+03 |\n",
 			[]string{"epoch=1", "step=4000", "epoch=2", "step=8000"}},
-		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"result after its step, snnTorch": {"Epoch 0, Iteration 0\nTrain Set Loss: 20.5\nEpoch 0, Iteration 50\nTrain Set Loss: 9.5\nEpoch 1, Iteration 0\n",
+			[]string{"train_loss=20.5", "step=50", "train_loss=9.5", "epoch=1"}},
+		"result after its step, Coqui": {" > EPOCH: 0/10\n   --> TIME: 2026-11-28 18:01:03 -- STEP: 0/50 -- GLOBAL_STEP: 0\n     | > loss: 2.5  (2.5)\n > EPOCH: 1/10\n",
+			[]string{"total_epochs=10", "total_epochs=10 train_loss=2.5", "epoch=1 total_epochs=10"}},
+		"time of an epoch, MindSpore": {"epoch: 1 step: 1875, loss is 0.05\nTrain epoch time: 5673.2 ms, per step time: 3.0 ms\n", []string{"step=1875", "epoch=1 epoch_time=5.6732"}},
+		"Chainer": {"epoch       main/loss   elapsed_time\n\x1b[J1           0.5         1.2\n\x1b[J     total [##........] 10.00%\nthis epoch [..........]  0.00%\n        60 iter, 1 epoch / 20 epochs\n" +
+			"        75 iter, 1 epoch / 500 iterations\n", []string{"epoch=1 train_loss=0.5", "epoch=1 total_epochs=20"}},
+		"three counts, Tesseract":     {"At iteration 90/100/100, Mean rms=5.2%, delta=10.1%\n", []string{"step=90"}},
+		"name of a throughput, Flair": {"epoch 1 - iter 5/10 - loss 2.5 - time (sec): 0.12 - samples/sec: 3200.5 - lr: 0.1\n", []string{"epoch=0.5 train_loss=2.5 throughput=3200.5"}},
+		"early stop":                  {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)

@@ -64,8 +64,9 @@ type parserState struct {
 	Epoch      float64  `json:"epoch,omitempty"`
 	TotalEpoch float64  `json:"total_epochs,omitempty"`
 	// Used by progress output only.
-	Part float64   `json:"part,omitempty"`
-	Bars *barState `json:"bars,omitempty"`
+	Part   float64   `json:"part,omitempty"`
+	Within bool      `json:"within,omitempty"`
+	Bars   *barState `json:"bars,omitempty"`
 }
 
 // Rules by which log formats count epochs.

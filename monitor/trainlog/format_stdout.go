@@ -40,6 +40,7 @@ type progressParser struct {
 	// Completed fraction of the current epoch, 0 to 1. A later bar in the same epoch, such as that of validation,
 	// does not lower it.
 	part   float64
+	within bool // the last position named a step, and its result may follow
 	bars   barState
 	header []string // of the last table that is aligned by blanks
 	toks   []token  // scratch
@@ -47,7 +48,7 @@ type progressParser struct {
 }
 
 func (p *progressParser) save() parserState {
-	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Header: p.header}
+	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Within: p.within, Header: p.header}
 	if bars := p.bars; bars != (barState{}) {
 		s.Bars = &bars
 	}
@@ -55,7 +56,7 @@ func (p *progressParser) save() parserState {
 }
 
 func (p *progressParser) load(s parserState) {
-	p.zero, p.epoch, p.total, p.part, p.header = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Header
+	p.zero, p.epoch, p.total, p.part, p.within, p.header = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Within, s.Header
 	if s.Bars != nil {
 		p.bars = *s.Bars
 	}
@@ -261,6 +262,11 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 	switch {
 	case larger[word] && p.labels(i):
 		return false
+	case role == roleEpoch && t.over && i > 1: // "1 epoch / 20 epochs", "1 epoch / 500 iterations"
+		if done := p.toks[i-2].number; i+1 < len(p.toks) && p.toks[i+1].word == "epochs" && done <= t.number {
+			f.epoch, f.epochs, f.epochIsComplete = done, t.number, true
+		}
+		return f.epochIsComplete
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		if !math.IsNaN(f.epoch) { // "epoch 3/10, best loss 0.1 at epoch 1"
 			return false
@@ -325,7 +331,7 @@ func (p *progressParser) result(role wordKind, word, before string, t *token, f 
 
 // throughputUnit stores a throughput such as "1234.5 samples/s".
 func throughputUnit(toks []token, i int, r *Row) bool {
-	if i+1 >= len(toks) || toks[i].number < 0 {
+	if i+1 >= len(toks) || toks[i].number < 0 || i+2 < len(toks) && toks[i+2].labeled { // "time (sec): 0.12 - samples/sec: 3200"
 		return false
 	}
 	unit, per, ok := strings.Cut(toks[i+1].word, "/")
@@ -350,10 +356,14 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	}
 	setPositive(r, Step, f.step)
 	setPositive(r, TotalSteps, f.steps)
+	if !math.IsNaN(f.epoch) || !math.IsNaN(f.step) {
+		p.within = !math.IsNaN(f.step) && !f.result
+	}
 	if p.epoch == 0 || f.epochIsComplete {
 		return
 	}
 	setPositive(r, TotalEpochs, p.total)
+	_, timed := r.Value(EpochTime)
 	switch {
 	case f.steps > 0:
 		// The step is counted within the epoch and has no meaning for the whole job.
@@ -363,7 +373,7 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 			p.part = part
 			setPositive(r, Epoch, p.epoch-1+part)
 		}
-	case f.result && math.IsNaN(f.step) && !f.within:
+	case f.result && math.IsNaN(f.step) && !f.within && (timed || !p.within):
 		p.part = 1
 		setPositive(r, Epoch, p.epoch)
 	case !math.IsNaN(f.epoch):

@@ -72,6 +72,9 @@ func (p *progressParser) boosting(text []byte, r *Row) bool {
 	if !ok || len(round) < 2 {
 		return false
 	}
+	if at := bytes.LastIndex(round, []byte("] [")); at > 0 { // "[12:30:15] [148]" of XGBoost's own program
+		round = round[at+2:]
+	}
 	brackets := round[0] == '[' && round[len(round)-1] == ']'
 	if brackets {
 		round = round[1 : len(round)-1]
@@ -172,6 +175,9 @@ var duration = regexp.MustCompile(`^[\d.]+[smh]$`)
 // skorch and fastai; "Iter" of scikit-learn; "E  #" of spaCy, the numbers of complete epochs and of steps. It reports
 // whether a line is such a header, or a row: a number in every column, or a time, "00:12" or "1.20s".
 func (p *progressParser) tableRow(text []byte, r *Row) bool {
+	for len(text) > 0 && text[0] == 0x1b {
+		text = text[skipEscape(text, 0):]
+	}
 	text = bytes.TrimSpace(text)
 	first := text[:max(0, bytes.IndexAny(text, " \t"))]
 	at := digitsOf(first)

@@ -19,7 +19,8 @@ type token struct {
 	labeled bool // preceded by : or =
 	apart   bool // preceded by a comma or semicolon: it does not belong to the word before
 	bar     bool // count of a progress bar: after "|" or after the blocks of a bar
-	seconds bool // a time: "10ms", "12.5 s"
+	seconds bool // a time, in seconds: "10ms", "12.5 s"
+	over    bool // preceded by / after a word: "1 epoch / 20 epochs"
 }
 
 // lineText holds properties of a line that are not in its tokens.
@@ -33,7 +34,7 @@ type lineText struct {
 // tokenize appends the words and numbers of a line to toks and skips escape sequences such as colours. One pass over
 // the bytes; the signs since the last token set the flags of the next number.
 func tokenize(text []byte, toks []token, words *interner) ([]token, lineText) {
-	labeled, bracket, bar, apart := false, false, false, false
+	labeled, bracket, bar, apart, over := false, false, false, false, false
 	var line lineText
 	line.open = bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("{"))
 	for i := 0; i < len(text); {
@@ -53,7 +54,7 @@ func tokenize(text []byte, toks []token, words *interner) ([]token, lineText) {
 			}
 			line.call = line.call || c >= 'A' && c <= 'Z' && isCall(text[j:])
 			toks = append(toks, token{word: words.get(text[i:j], strings.ToLower), number: math.NaN(), of: math.NaN()})
-			i, labeled, bracket, bar, apart = j, false, false, false, false
+			i, labeled, bracket, bar, apart, over = j, false, false, false, false, false
 			continue
 		case isDigit(c), (c == '-' || c == '+' || c == '.') && i+1 < len(text) && isDigit(text[i+1]) && (i == 0 || !isDigit(text[i-1])):
 			if end := dateEnd(text, i, len(toks) == 0); end > i {
@@ -64,10 +65,10 @@ func tokenize(text []byte, toks []token, words *interner) ([]token, lineText) {
 			var ok bool
 			t, i, ok = number(text, i)
 			if ok {
-				t.labeled, t.bracket, t.bar, t.apart = labeled, bracket, bar || line.blocks, apart
+				t.labeled, t.bracket, t.bar, t.apart, t.over = labeled, bracket, bar || line.blocks, apart, over
 				toks = append(toks, t)
 			}
-			labeled, bracket, bar, apart = false, false, false, false
+			labeled, bracket, bar, apart, over = false, false, false, false, false
 			continue
 		case c == ':' || c == '=':
 			labeled = true
@@ -75,6 +76,8 @@ func tokenize(text []byte, toks []token, words *interner) ([]token, lineText) {
 			bracket = true
 		case c == '|':
 			bar = true
+		case c == '/':
+			over = true
 		case c == ',' || c == ';':
 			labeled, bracket, bar, apart = false, false, false, true
 		case c == 0xe2 && i+1 < len(text) && text[i+1] >= 0x94 && text[i+1] <= 0x96: // U+2500 to U+25BF: lines and blocks
@@ -125,18 +128,20 @@ func dateEnd(text []byte, i int, first bool) int {
 // maxDate is the length of the longest text that dated matches.
 const maxDate = len("11/27 10:00")
 
-// isTime reports whether a text continues with a unit of time.
-func isTime(rest []byte) bool {
+// timeUnit returns the seconds of the unit of time with which a text continues; 0 without one.
+func timeUnit(rest []byte) float64 {
 	rest = bytes.TrimPrefix(rest, []byte{' '})
 	n := 0
 	for n < len(rest) && (isLetter(rest[n]) || rest[n] == '/') { // not "s/it"
 		n++
 	}
 	switch string(rest[:n]) {
-	case "s", "ms", "sec", "secs", "seconds":
-		return true
+	case "s", "sec", "secs", "seconds":
+		return 1
+	case "ms":
+		return 0.001
 	}
-	return false
+	return 0
 }
 
 // number parses the number at i together with a total as in "3/20" or "3 of 20", or a following %. next is the index
@@ -146,7 +151,10 @@ func number(text []byte, i int) (t token, next int, ok bool) {
 	if math.IsNaN(v) || end+1 < len(text) && text[end] == '.' && text[end+1] >= 'a' && text[end+1] <= 'z' {
 		return token{}, end, false
 	}
-	t = token{number: v, of: math.NaN(), decimal: bytes.IndexByte(text[i:end], '.') >= 0, seconds: isTime(text[end:])}
+	t = token{number: v, of: math.NaN(), decimal: bytes.IndexByte(text[i:end], '.') >= 0}
+	if unit := timeUnit(text[end:]); unit > 0 {
+		t.number, t.seconds = v*unit, true
+	}
 	if end < len(text) && text[end] == '%' {
 		t.percent = true
 		return t, end + 1, true
@@ -167,7 +175,9 @@ func number(text []byte, i int) (t token, next int, ok bool) {
 		j++
 	}
 	if j < len(text) && isDigit(text[j]) {
-		if of, k := quantity(text, j); !math.IsNaN(of) {
+		if of, k := quantity(text, j); k < len(text) && text[k] == '/' { // three counts: "iteration 90/100/120"
+			return t, k, true
+		} else if !math.IsNaN(of) {
 			t.of = of
 			return t, k, true
 		}

@@ -209,6 +209,8 @@ func TestLengthOfNestedEpochs(t *testing.T) {
 		"for update in loop(updates):\n    for _ in range(args.K_epochs):\n        loss.backward()\nupdates = 60":                      true,
 		"def train(data):\n    for epoch in range(5):\n        loss.backward()\nfor i in range(args.iterations):\n    train(play())":   true,
 		client + "for epoch in range(30):\n    for idx in users:\n        Client(idx).update()":                                        true,
+		"for epoch in range(30):\n    for fold, (a, b) in enumerate(KFold(5).split(x)):\n        for batch in data: loss.backward()":   true,
+		"for epoch in range(30):\n    for phase in phases:\n        for batch in data: loss.backward()":                                false,
 		client + "c = Client()\nfor epoch in range(30):\n    c.update()":                                                               true,
 		client + "Client().update()\nfor epoch in range(30):\n    loss.backward()":                                                     false,
 		"for epoch in range(30):\n    for step in range(9):\n        loss.backward()":                                                  false,

@@ -27,8 +27,8 @@ func (c *Command) Repeats() bool {
 	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.trained() == several
 }
 
-// Nested reports whether a loop over epochs trains within one over updates or rounds: the length of neither is that of the job
-// in epochs or optimizer steps.
+// Nested reports whether a loop over epochs trains within one over updates or rounds, or one over folds within one over
+// epochs: the length of neither is that of the job in epochs or optimizer steps.
 func (c *Command) Nested() bool {
 	return c.inner != nil && c.inner.Nested() || c.source != nil && c.trained() == partly
 }
@@ -85,7 +85,7 @@ func (c *Command) trained() repetition {
 		}
 	}
 	var loops, trainings, fits, settings, elsewhere []int
-	boosted, search := false, slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) })
+	folded, boosted, search := false, false, slices.ContainsFunc(s.calls, func(c call) bool { return searches.MatchString(c.full) })
 	for i := range s.statements {
 		args, over := rangeOf(s.statements[i].tokens), r.overEpochs(i)
 		inner := len(args) > 0 && innerEpochs.MatchString(referred(args[len(args)-1].tokens))
@@ -98,6 +98,7 @@ func (c *Command) trained() repetition {
 		}
 		if over && learns {
 			fits = append(fits, i)
+			folded = folded || slices.ContainsFunc(s.statements[i+1:s.blockEnd(i)], foldLoop)
 		}
 	}
 	for i := range s.calls {
@@ -145,7 +146,7 @@ func (c *Command) trained() repetition {
 		return several
 	}
 	inner := once
-	if slices.ContainsFunc(loops, func(at int) bool { return r.of(at) == partly }) {
+	if folded || slices.ContainsFunc(loops, func(at int) bool { return r.of(at) == partly }) {
 		inner = partly
 	}
 	often := once
@@ -161,6 +162,12 @@ func (c *Command) trained() repetition {
 		return several
 	}
 	return inner
+}
+
+// foldLoop reports whether a statement is the head of a loop over folds, within an epoch: of its passes over data, an epoch
+// contains one for each.
+func foldLoop(st statement) bool {
+	return st.tokens[0].s == "for" && slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && strings.Contains(strings.ToLower(t.s), "fold") })
 }
 
 // overEpochs reports whether statement i is the head of a loop over epochs.

@@ -83,7 +83,7 @@ const (
 	driftShare  = 0.03 // of the remaining time: 5 and 95 % quantiles of slow drift
 	loadChange  = 0.5  // of the other programs' load: 5 and 95 % quantiles of its change
 	endShare    = 0.12 // of the start-up: median time from the last unit of work to the exit (final save, interpreter exit)
-	endShareMax = 0.35 // its 95 % quantile
+	endShareMax = 0.6  // its 95 % quantile: evaluation, export, flushing of metrics
 	endLeast    = 0.3  // seconds added to that quantile, for polling and for a process without start-up
 
 	closingSpread = 0.6 // relative error of the observer's estimate of the work after the last epoch

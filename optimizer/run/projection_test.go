@@ -33,6 +33,25 @@ func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 	}
 }
 
+// TestEndingOfRecordedRuns: of the times from the last unit of work to the exit that first runs of trainings without a known
+// end took, by start-up, nine of ten are in the interval.
+func TestEndingOfRecordedRuns(t *testing.T) {
+	recorded := [][2]float64{{26.56, 12.75}, {37.40, 6.89}, {78.22, 8.16}, {2.76, 0.52}, {1.67, 0.16}, {0.95, 0.23}, {26.01, 4.91}, {19.37, 6.11}, {13.22, 8.37},
+		{6.06, 3.19}, {3.31, 0.71}, {34.10, 10.89}, {2.82, 0.14}, {2.03, 0.15}, {9.86, 5.04}, {5.40, 1.42}, {5.79, 1.48}, {0.69, 0.12}, {15.38, 2.36},
+		{10.84, 1.81}, {18.41, 2.87}, {12.77, 4.22}, {12.81, 7.62}, {76.92, 4.22}, {18.39, 45.75}}
+	inside := 0
+	for _, c := range recorded {
+		r := &run{}
+		r.StartupS = c[:1]
+		if exit := r.ending().Exit; exit.P5 <= c[1] && c[1] <= exit.P95 {
+			inside++
+		}
+	}
+	if 10*inside < 9*len(recorded) {
+		t.Errorf("%d of %d in the interval", inside, len(recorded))
+	}
+}
+
 // TestUnseenWork: before the first boundary of epochs is measured, evaluation and saving between them may still follow; a final
 // test may follow in any case. Steps have no boundary, and history contains all of it.
 func TestUnseenWork(t *testing.T) {
