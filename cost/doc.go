@@ -9,7 +9,7 @@
 // caller supplies every time.
 //
 //	rates := cost.Default("NVIDIA A100-SXM4-40GB")
-//	meter := cost.NewMeter()
+//	meter := new(cost.Meter)
 //	err := meter.Start(0, cost.Probe, resources.Allocation{GPUs: 1, CPUs: 12, Memory: 85}, rates)
 //	meter.Change(10*time.Minute, cost.Run, resources.Allocation{GPUs: 2, CPUs: 24, Memory: 170})
 //	spent := meter.Total(time.Hour)

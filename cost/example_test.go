@@ -10,7 +10,7 @@ import (
 
 func Example() {
 	rates := cost.Default("NVIDIA A100-SXM4-40GB")
-	meter := cost.NewMeter()
+	meter := new(cost.Meter)
 	if err := meter.Start(0, cost.Probe, resources.Allocation{GPUs: 1, CPUs: 12, Memory: 85}, rates); err != nil {
 		fmt.Println(err)
 	}

@@ -46,17 +46,14 @@ func (s *segment) settle() {
 //
 // At most one segment is open at any time, so that no time is charged twice; no time is charged between Stop and the
 // next Start. Every call is idempotent, and a time before the latest one seen counts as that latest time: amounts are
-// never negative, and the result of Total never decreases except through [Meter.Settle]. A Meter is not safe for
-// concurrent use.
+// never negative, and the result of Total never decreases except through [Meter.Settle]. The zero Meter has no charges.
+// A Meter is not safe for concurrent use.
 type Meter struct {
 	closed []segment
 	open   *segment // To is unused
 	seen   time.Duration
 	done   USD // sum of closed
 }
-
-// NewMeter returns a meter without charges.
-func NewMeter() *Meter { return &Meter{} }
 
 // clamp returns the later of at and the latest time seen, and stores it.
 func (m *Meter) clamp(at time.Duration) time.Duration {

@@ -25,7 +25,7 @@ func mustStart(t rapid.TB, m *Meter, at time.Duration, label Label, a resources.
 }
 
 func TestMeterAddsOverChangesAndRestarts(t *testing.T) {
-	m := NewMeter()
+	m := new(Meter)
 	if m.Total(time.Minute) != 0 {
 		t.Error("money before the start")
 	}
@@ -63,7 +63,7 @@ func sums(m *Meter, at time.Duration) (map[Label]USD, Split) {
 }
 
 func TestMeterIsIdempotent(t *testing.T) {
-	m := NewMeter()
+	m := new(Meter)
 	mustStart(t, m, 0, Run, oneGPU, testRates)
 	mustStart(t, m, time.Hour, Run, oneGPU, testRates) // the same start again
 	if len(m.Segments(time.Hour)) != 1 {
@@ -95,7 +95,7 @@ func TestMeterIsIdempotent(t *testing.T) {
 }
 
 func TestMeterRefusesWhatHasNoPrice(t *testing.T) {
-	m := NewMeter()
+	m := new(Meter)
 	mustStart(t, m, 0, Run, oneGPU, testRates)
 	bad := testRates
 	bad.GPUHour = USD(math.NaN())
@@ -111,7 +111,7 @@ func TestMeterRefusesWhatHasNoPrice(t *testing.T) {
 }
 
 func TestMeterSurvivesTheAgent(t *testing.T) {
-	m := NewMeter()
+	m := new(Meter)
 	mustStart(t, m, 0, Probe, oneGPU, testRates)
 	m.Change(time.Hour, Run, resources.Allocation{GPUs: 2, GPUIDs: []string{"GPU-a", "GPU-b"}, CPUs: 10, Memory: 100, BatchSize: 64})
 	m.Total(2 * time.Hour)
@@ -156,7 +156,7 @@ func TestMeterSurvivesTheAgent(t *testing.T) {
 func TestMeterProperties(t *testing.T) {
 	labels := []Label{Probe, Run, restart, idle}
 	rapid.Check(t, func(t *rapid.T) {
-		m := NewMeter()
+		m := new(Meter)
 		var now time.Duration
 		var want, last float64
 		price := 0.0
@@ -225,7 +225,7 @@ func TestMeterProperties(t *testing.T) {
 }
 
 func BenchmarkMeterTotal(b *testing.B) {
-	m := NewMeter()
+	m := new(Meter)
 	for i := range 100 {
 		_ = m.Start(time.Duration(i)*time.Minute, Run, resources.Allocation{GPUs: i % 8, CPUs: 8, Memory: 64}, testRates)
 	}
@@ -237,7 +237,7 @@ func BenchmarkMeterTotal(b *testing.B) {
 }
 
 func BenchmarkMeterChange(b *testing.B) {
-	m := NewMeter()
+	m := new(Meter)
 	_ = m.Start(0, Run, oneGPU, testRates)
 	for i := 0; b.Loop(); i++ {
 		a := oneGPU
@@ -247,7 +247,7 @@ func BenchmarkMeterChange(b *testing.B) {
 }
 
 func BenchmarkMeterState(b *testing.B) {
-	m := NewMeter()
+	m := new(Meter)
 	for i := range 20 {
 		_ = m.Start(time.Duration(i)*time.Minute, Run, resources.Allocation{GPUs: i % 8, CPUs: 8, Memory: 64}, testRates)
 	}
@@ -272,7 +272,7 @@ func TestSettle(t *testing.T) {
 		"ended before it was begun": {func(*Meter) {}, -time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewMeter()
+			m := new(Meter)
 			if err := m.Start(0, Run, one, rates); err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +300,7 @@ func TestSettle(t *testing.T) {
 
 // TestMeterReprices: a job that shares what it holds for a time pays half of that time.
 func TestMeterReprices(t *testing.T) {
-	m := NewMeter()
+	m := new(Meter)
 	m.Reprice(time.Hour, testRates.Half()) // nothing is charged yet
 	mustStart(t, m, 1*time.Hour, Run, oneGPU, testRates)
 	m.Reprice(2*time.Hour, testRates.Half()) // 3

@@ -176,7 +176,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	defer r.watchMachine(ctx)()
 	first, label := r.firstAllocation()
 	r.announcePrior()
-	r.started, r.meter = r.Clock.Monotonic(), cost.NewMeter() // deadline and charges count from the launch
+	r.started, r.meter = r.Clock.Monotonic(), new(cost.Meter) // deadline and charges count from the launch
 	r.prepared = r.started - began
 	r.countWaiting()
 	if r.interruptions(); r.ended == nil {

@@ -284,7 +284,7 @@ func TestLostMoney(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			r := newRun(s.agent(), s.cfg)
-			r.meter = cost.NewMeter()
+			r.meter = new(cost.Meter)
 			if err := r.meter.Start(0, "run", resources.Allocation{CPUs: 1}, *s.cfg.Rates); err != nil {
 				t.Fatal(err)
 			}

@@ -69,7 +69,7 @@ func TestRenewalDoesNotHoldTheLoop(t *testing.T) {
 	s := newStage(t, nil)
 	s.cfg.Planner = "morl"
 	r := newRun(s.agent(), s.cfg)
-	r.rec, r.meter = &journal.Record{}, cost.NewMeter()
+	r.rec, r.meter = &journal.Record{}, new(cost.Meter)
 	r.Baseline = resources.Allocation{CPUs: 4, Memory: 1}
 	r.Limits = resources.Limits{CPUs: resources.Range{Min: 1, Max: 4}, MemoryMin: 1, MemoryMax: 1}
 	r.Rates = *s.cfg.Rates

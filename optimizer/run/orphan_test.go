@@ -31,7 +31,7 @@ func orphan(t *testing.T, s *stage, resumable bool) (*journal.Run, *actor) {
 		Rates: *s.cfg.Rates, Resumable: resumable, Phase: working}
 	f.Progress.Begin(0, a, "run", true)
 	f.OwnLog = dir.Path("training.csv")
-	meter := cost.NewMeter()
+	meter := new(cost.Meter)
 	if err := meter.Start(0, "run", a, f.Rates); err != nil {
 		t.Fatal(err)
 	}

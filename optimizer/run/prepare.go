@@ -337,7 +337,7 @@ func (r *run) open() error {
 	r.rec.RunID = dir.ID()
 	r.rec.StartedAt = r.Clock.Now().UTC()
 	r.rec.State = journal.Running
-	r.Phase, r.meter = probing, cost.NewMeter()
+	r.Phase, r.meter = probing, new(cost.Meter)
 	r.Backoff = launch.Backoff{Failures: max(1, r.Config.Restarts) + 1, Seed: uint64(r.Config.Seed)}
 	return r.newGuard()
 }

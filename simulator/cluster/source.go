@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"trainopt/simulator/workload"
 )
@@ -98,7 +99,7 @@ type TraceOptions struct {
 func CompleteTrace(jobs []workload.Job, table *workload.Throughputs, o TraceOptions) (out []workload.Job, notes []string, err error) {
 	out = jobs
 	if o.Skip {
-		out = workload.Measured(jobs, table, o.Reference)
+		out = slices.DeleteFunc(slices.Clone(jobs), func(j workload.Job) bool { return !(table.Alone(o.Reference, j.Type, j.GPUs) > 0) })
 		if len(out) == 0 {
 			return nil, nil, fmt.Errorf("the throughput table has no rate for any of its %d jobs", len(jobs))
 		}

@@ -171,7 +171,7 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	}
 	pairs := d.pairs()
 	if o.Policies == nil {
-		if o.Policies = share.Alone(); len(pairs) > 0 {
+		if o.Policies = slices.DeleteFunc(share.Names(), share.Packs); len(pairs) > 0 {
 			o.Policies = share.Names()
 		}
 	}

@@ -282,11 +282,6 @@ func problemOf(j *Job) string {
 	return ""
 }
 
-// Measured returns the jobs with a rate in the table on the reference device type.
-func Measured(jobs []Job, table *Throughputs, reference string) []Job {
-	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return !(table.Alone(reference, j.Type, j.GPUs) > 0) })
-}
-
 // Complete fills in values missing in a trace: steps from the duration or the duration from steps, by the throughput
 // of the job on the reference device type, and the deadline from the SLO. Jobs with both values are unchanged; those
 // with neither are whole trainings if the table contains their steps. The error lists every job type whose throughput

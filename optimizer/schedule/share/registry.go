@@ -95,12 +95,7 @@ func stateless(p schedule.Policy) func(Options) schedule.Policy {
 // Names returns the names of Policies, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(Policies)) }
 
-// Alone returns the names of the policies that never co-locate jobs, sorted. The others decide by rates of pairs.
-func Alone() []string {
-	return slices.DeleteFunc(Names(), Packs)
-}
-
-// Packs reports whether a policy co-locates jobs. An unknown one does not.
+// Packs reports whether a policy co-locates jobs, and decides by rates of pairs. An unknown one does not.
 func Packs(name string) bool {
 	make, ok := Policies[name]
 	return ok && make(Options{}).Traits().Packs
