@@ -210,6 +210,7 @@ func TestLengthOfNestedEpochs(t *testing.T) {
 		"def train(data):\n    for epoch in range(5):\n        loss.backward()\nfor i in range(args.iterations):\n    train(play())":   true,
 		client + "for epoch in range(30):\n    for idx in users:\n        Client(idx).update()":                                        true,
 		"for epoch in range(30):\n    for fold, (a, b) in enumerate(KFold(5).split(x)):\n        for batch in data: loss.backward()":   true,
+		"for epoch in range(30):\n    for name in os.listdir(folder):\n        loss.backward()":                                        false,
 		"for epoch in range(30):\n    for phase in phases:\n        for batch in data: loss.backward()":                                false,
 		client + "c = Client()\nfor epoch in range(30):\n    c.update()":                                                               true,
 		client + "Client().update()\nfor epoch in range(30):\n    loss.backward()":                                                     false,

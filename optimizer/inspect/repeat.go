@@ -164,10 +164,12 @@ func (c *Command) trained() repetition {
 	return inner
 }
 
-// foldLoop reports whether a statement is the head of a loop over folds, within an epoch: of its passes over data, an epoch
-// contains one for each.
+// foldName matches the names of folds: fold, n_folds, KFold.
+var foldName = regexp.MustCompile(`(?i)(^|_|k)folds?(_|$)`)
+
+// foldLoop reports whether a statement is the head of a loop over folds.
 func foldLoop(st statement) bool {
-	return st.tokens[0].s == "for" && slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && strings.Contains(strings.ToLower(t.s), "fold") })
+	return st.tokens[0].s == "for" && slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && foldName.MatchString(t.s) })
 }
 
 // overEpochs reports whether statement i is the head of a loop over epochs.
