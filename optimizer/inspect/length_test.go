@@ -210,7 +210,7 @@ func TestLengthOfNestedEpochs(t *testing.T) {
 		"def train(data):\n    for epoch in range(5):\n        loss.backward()\nfor i in range(args.iterations):\n    train(play())":   true,
 		client + "for epoch in range(30):\n    for idx in users:\n        Client(idx).update()":                                        true,
 		"for epoch in range(30):\n    for fold, (a, b) in enumerate(KFold(5).split(x)):\n        for batch in data: loss.backward()":   true,
-		"for epoch in range(30):\n    for file in os.listdir(folder):\n        for batch in data: loss.backward()":                     false,
+		"for epoch in range(30):\n    for name in os.listdir(folder):\n        loss.backward()":                                        false,
 		"for epoch in range(30):\n    for phase in phases:\n        for batch in data: loss.backward()":                                false,
 		client + "c = Client()\nfor epoch in range(30):\n    c.update()":                                                               true,
 		client + "Client().update()\nfor epoch in range(30):\n    loss.backward()":                                                     false,
@@ -344,49 +344,38 @@ func TestLocalRanks(t *testing.T) {
 }
 
 // hostile are repeated parts of scripts on which a search back through the script, from each of its statements, would be
-// quadratic: in its size, or in the size of its beginning, which is a fixed text or repeats one up to an eighth of the size.
-var hostile = map[string]struct{ begin, part, long string }{
-	"one branch":         {"if a:\n", " epochs = 1\n", ""},
-	"many branches":      {"", "if a:\n  epochs = 3\nfit(epochs=epochs)\n", ""},
-	"many references":    {"epochs = 3\n", "fit(epochs=epochs)\n", ""},
-	"one line":           {"", "epochs=1;", ""},
-	"calls on one line":  {"", "fit(epochs=1);", ""},
-	"loops":              {"def f():\n", "  for epoch in range(3): x\n", ""},
-	"long indentation":   {"%s", "epochs=1;", " "},
-	"long scopes":        {"class %[1]s:\n def %[1]s():\n", "  epochs = 1\n", "A"},
-	"heads without body": {"", "def f():\n", ""},
-	"conditions":         {"p.add_argument('--x')\n", "if os.path.exists(args.x): x\n", ""},
-	"options":            {"", "p.add_argument('--resume')\nf(args.resume)\n", ""},
+// quadratic: in its size, or in the size of its beginning.
+var hostile = map[string]struct{ begin, part string }{
+	"one branch":         {"if a:\n", " epochs = 1\n"},
+	"many branches":      {"", "if a:\n  epochs = 3\nfit(epochs=epochs)\n"},
+	"many references":    {"epochs = 3\n", "fit(epochs=epochs)\n"},
+	"one line":           {"", "epochs=1;"},
+	"calls on one line":  {"", "fit(epochs=1);"},
+	"loops":              {"def f():\n", "  for epoch in range(3): x\n"},
+	"long indentation":   {strings.Repeat(" ", 1<<17), "epochs=1;"},
+	"long scopes":        {"class " + strings.Repeat("A", 1<<17) + ":\n def " + strings.Repeat("B", 1<<17) + "():\n", "  epochs = 1\n"},
+	"heads without body": {"", "def f():\n"},
+	"conditions":         {"p.add_argument('--x')\n", "if os.path.exists(args.x): x\n"},
+	"options":            {"", "p.add_argument('--resume')\nf(args.resume)\n"},
 }
 
-// hostileScript returns a script of a size.
-func hostileScript(name string, size int) string {
-	h := hostile[name]
-	if h.long != "" {
-		h.begin = fmt.Sprintf(h.begin, strings.Repeat(h.long, size/8))
-	}
-	return h.begin + strings.Repeat(h.part, size/len(h.part))
-}
-
-// TestLongScripts checks that reading a script of a megabyte is not quadratic: it takes less than 64 times the processor time
-// of a 16th of the script, measured on the same thread before and after.
+// TestLongScripts checks that reading a script of a megabyte is not quadratic. It measures the processor time of its
+// own thread: about a second, against minutes.
 func TestLongScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ten seconds of parsing")
 	}
-	for name := range hostile {
+	for name, h := range hostile {
 		t.Run(name, func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			var took [3]time.Duration
-			for i, size := range []int{1 << 16, 1 << 20, 1 << 16} {
-				source := hostileScript(name, size)
-				from := threadTime(t)
-				readSource(source)
-				took[i] = threadTime(t) - from
-			}
-			if t.Log(took); took[1] > 64*max(took[0], took[2]) {
-				t.Errorf("%v of processor time, the 16th %v and %v", took[1], took[0], took[2])
+			source := h.begin + strings.Repeat(h.part, (1<<20)/len(h.part))
+			from := threadTime(t)
+			readSource(source)
+			if took := threadTime(t) - from; took > 20*time.Second {
+				t.Errorf("took %v of processor time", took)
+			} else {
+				t.Log(took)
 			}
 		})
 	}
@@ -405,15 +394,15 @@ func threadTime(t *testing.T) time.Duration {
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &r); err != nil {
 		t.Fatal(err)
 	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	return time.Duration(r.Utime.Nano())
 }
 
 // BenchmarkLongScripts measures the time per byte of hostile scripts of two sizes, which is the same if it is linear.
 func BenchmarkLongScripts(b *testing.B) {
-	for name := range hostile {
+	for name, h := range hostile {
 		for _, size := range []int{1 << 16, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
-				source := hostileScript(name, size)
+				source := h.begin + strings.Repeat(h.part, size/len(h.part))
 				b.SetBytes(int64(len(source)))
 				for b.Loop() {
 					readSource(source)

@@ -164,11 +164,10 @@ func (c *Command) trained() repetition {
 	return inner
 }
 
-// foldName matches names of folds such as "fold", "n_folds" and "StratifiedKFold", not "folder" or "unfold".
-var foldName = regexp.MustCompile(`KFold|(?:^|_)k?folds?(?:$|_)`)
+// foldName matches the names of folds: fold, n_folds, KFold.
+var foldName = regexp.MustCompile(`(?i)(^|_|k)folds?(_|$)`)
 
-// foldLoop reports whether a statement is the head of a loop over folds, within an epoch: of its passes over data, an epoch
-// contains one for each.
+// foldLoop reports whether a statement is the head of a loop over folds.
 func foldLoop(st statement) bool {
 	return st.tokens[0].s == "for" && slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && foldName.MatchString(t.s) })
 }

@@ -189,6 +189,31 @@ lightgbm.train({}, None, 6)
 	want(t, "failures", len(f.Failures), 0)
 }
 
+// An import hook before the observer's, as that of mlflow.autolog, may load a module by load_module of its loader.
+func TestLoaderInAnImportHook(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import importlib.util, sys
+class Chained:
+    def __init__(self, loader): self.loader = loader
+    def load_module(self, name): return self.loader.load_module(name)
+class Hooks:
+    busy = False
+    def find_spec(self, name, path, target=None):
+        if name != "lightgbm" or self.busy: return None
+        self.busy = True
+        spec = importlib.util.find_spec(name)
+        spec.loader = Chained(spec.loader)
+        return spec
+sys.meta_path.insert(0, Hooks())
+import lightgbm
+lightgbm.train({}, None, 6)
+`)
+	want(t, "step", o.last(trainlog.Step), 6)
+	want(t, "failures", len(f.Failures), 0)
+}
+
 // Where the agent has set PYTHONUNBUFFERED, a line is one write, unless the command line asks for single writes; where the user
 // has set it, nothing changes.
 func TestWholeLines(t *testing.T) {

@@ -163,7 +163,7 @@ def watch(spec):
         return spec
 
     def exec_module(module):
-        if getattr(module, "__spec__", None) is not spec:  # of a loader for several modules, as that of a zip file
+        if module.__name__ != spec.name:  # of a loader for several modules, as that of a zip file
             return run(module)
         try:
             del spec.loader.exec_module
