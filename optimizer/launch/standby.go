@@ -43,6 +43,8 @@ func standbyMain(args []string) int {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the job ends with its supervisor:", err)
 	}
+	wakeAt, _ := newWaker()
+	wakeAt(Monotonic() + answerWithin) // an agent that dies while it aborts a start leaves this process stopped, with the lock
 	if f := s.start(); f != nil {
 		json.NewEncoder(os.NewFile(helloFD, "hello")).Encode(keeperMessage{Failure: f})
 		return 1

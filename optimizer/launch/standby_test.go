@@ -266,6 +266,28 @@ func TestStoppedKeeperRecordsTheEnd(t *testing.T) {
 	}
 }
 
+// An agent that dies while it aborts a start leaves a stopped standby, which continues after the time for a start: the lock of
+// the run directory is free again.
+func TestStandbyOfAnAbortedStart(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for half a minute")
+	}
+	a, h := agent(t, testCommand(t, "sleep"))
+	a.Process.Kill()
+	a.Wait()
+	standby := process{h.StandbyPID, h.StandbyStart}
+	if err := standby.signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	(process{h.KeeperPID, h.KeeperStart}).signal(unix.SIGKILL)
+	(process{h.PID, h.Start}).signal(unix.SIGKILL)
+	mustEnd(t, standby, "the standby")
+	if Supervised(h.RunDir) {
+		t.Error("the lock is held")
+	}
+}
+
 // An agent that dies while it starts a job leaves a supervisor that is about to record it: Find waits for the record, or
 // for the end of the supervisor.
 func TestFindWaitsForAStartingJob(t *testing.T) {
