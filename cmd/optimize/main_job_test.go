@@ -46,7 +46,7 @@ func TestMainJobTrainsForReal(t *testing.T) {
 	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
-	code, rec, errs := w.record("--train", example(t, "train_digits.py"), "--prefer", "time", "--deadline", "2h", "--budget", "1", "--epochs", "24")
+	code, rec, errs := w.record("--train", example(t, "train_digits.py"), "--prefer", "time", "--deadline", "2h", "--budget", "1", "--epochs", "24", "--", "--samples", "1280", "--batch-size", "64")
 	if code != run.CodeDone {
 		t.Fatalf("exit %d, want 0\n%s", code, errs)
 	}
