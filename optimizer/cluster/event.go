@@ -265,13 +265,16 @@ func ReadEvents(stateDir string, most int64) (events []Event, torn int, err erro
 // lastStarts removes the starts that a server recorded and did not make, since it was killed: the next one records that life
 // again, possibly on other devices.
 func lastStarts(events []Event) []Event {
-	begun := map[[2]int]bool{}
+	again := map[[2]int]bool{} // lives that start later, before they leave
 	for i, e := range slices.Backward(events) {
-		if life := [2]int{e.Job, e.Stretch}; e.Kind == EventStart {
-			if begun[life] {
-				events = slices.Delete(events, i, i+1)
-			}
-			begun[life] = true
+		life := [2]int{e.Job, e.Stretch}
+		switch {
+		case e.Kind == EventLeft:
+			again[life] = false
+		case e.Kind == EventStart && again[life]:
+			events = slices.Delete(events, i, i+1)
+		case e.Kind == EventStart:
+			again[life] = true
 		}
 	}
 	return events
