@@ -262,19 +262,16 @@ func ReadEvents(stateDir string, most int64) (events []Event, torn int, err erro
 	}
 }
 
-// lastStarts removes the starts that a server recorded and did not make, since it was killed: the next one records that life
-// again, possibly on other devices.
+// lastStarts removes the starts that a killed server recorded and did not make: the next server records that life again.
 func lastStarts(events []Event) []Event {
 	again := map[[2]int]bool{} // lives that start later, before they leave
 	for i, e := range slices.Backward(events) {
-		life := [2]int{e.Job, e.Stretch}
-		switch {
-		case e.Kind == EventLeft:
-			again[life] = false
-		case e.Kind == EventStart && again[life]:
+		life, start := [2]int{e.Job, e.Stretch}, e.Kind == EventStart
+		if start && again[life] {
 			events = slices.Delete(events, i, i+1)
-		case e.Kind == EventStart:
-			again[life] = true
+		}
+		if start || e.Kind == EventLeft {
+			again[life] = start
 		}
 	}
 	return events
