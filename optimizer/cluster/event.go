@@ -267,7 +267,7 @@ func lastStarts(events []Event) []Event {
 	again := map[[2]int]bool{} // lives that start later, before they leave
 	for i, e := range slices.Backward(events) {
 		life, start := [2]int{e.Job, e.Stretch}, e.Kind == EventStart
-		if start && again[life] {
+		if start && e.Stretch > 0 && again[life] {
 			events = slices.Delete(events, i, i+1)
 		}
 		if start || e.Kind == EventLeft {
