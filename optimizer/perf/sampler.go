@@ -233,12 +233,15 @@ func relative(logw []float64) []float64 {
 	return w
 }
 
-// resample converts weighted proposals to n equally weighted draws (systematic resampling).
+// resample converts weighted proposals to n equally weighted draws (systematic resampling). Weights are truncated at their mean
+// times the square root of their number (Ionides, Truncated Importance Sampling, 2008), so that a few proposals where the
+// mixture is thin do not stand for the whole posterior.
 func resample(zs [][]float64, logw []float64, n int, u float64) [][]float64 {
 	w := relative(logw)
-	var total float64
-	for _, v := range w {
-		total += v
+	limit, total := floats.Sum(w)/math.Sqrt(float64(len(w))), 0.0
+	for i, v := range w {
+		w[i] = min(v, limit)
+		total += w[i]
 	}
 	out := make([][]float64, n)
 	j, sum := 0, w[0]
