@@ -214,6 +214,9 @@ func TestClusterDrainSaves(t *testing.T) {
 	if j.State != cluster.Waiting || j.Done < 3 {
 		t.Fatalf("after drain --save: %s, %g epochs", j.State, j.Done)
 	}
+	if digits := int64(len(fmt.Sprint(j.Done))); j.CheckpointBytes != digits {
+		t.Errorf("a checkpoint of %d bytes, want %d", j.CheckpointBytes, digits)
+	}
 	w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
 	w.await("the end", func() bool { return w.clusterJobs()[3].State.Ended() })
 	if j := w.clusterJobs()[3]; j.State != cluster.Done || j.Done != epochs || j.Stretch != 2 {

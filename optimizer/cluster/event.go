@@ -48,7 +48,7 @@ const (
 	// EventStop: a job was asked to save and leave. Job, Stretch, Device, GPUs, Reason.
 	EventStop EventKind = "stop"
 	// EventLeft: a life has ended, and its devices are free. Job, Stretch, Device, GPUs, Seconds (since EventStop; absent
-	// if it was not asked), Done, Reason (exit, lease, …), Exited if that was noticed late.
+	// if it was not asked), Done, Reason (exit, lease, …), Exited if that was noticed late, CheckpointBytes.
 	EventLeft EventKind = "left"
 	// EventAdopt: a server continues a life of the last one whose training has exited meanwhile. Job, Stretch, GPUs, Exited.
 	EventAdopt EventKind = "adopt"
@@ -97,6 +97,8 @@ type Event struct {
 	CostUSD  float64 `json:"cost_usd,omitempty"`
 	Launches int     `json:"launches,omitempty"` // of the training: more than lives if it was restarted after failures
 	Exited   float64 `json:"exited,omitempty"`   // Unix seconds at which the training exited, while no server ran
+	// CheckpointBytes is the size of the checkpoint that the job has written; absent: none is known.
+	CheckpointBytes int64 `json:"checkpoint_bytes,omitempty"`
 
 	With   int     `json:"with,omitempty"`   // job on the same devices
 	Device string  `json:"device,omitempty"` // type

@@ -137,7 +137,9 @@ type Job struct {
 	// Starts and Saves are the measured seconds of its start-ups and of its orderly stops, latest last.
 	Starts []float64 `json:"start_s,omitempty"`
 	Saves  []float64 `json:"save_s,omitempty"`
-	Moves  int       `json:"moves"` // starts after the first
+	// CheckpointBytes is the size of its last checkpoint; 0: none is known.
+	CheckpointBytes int64 `json:"checkpoint_bytes,omitempty"`
+	Moves           int   `json:"moves"` // starts after the first
 	// Cancelled is set once a user has cancelled the job, which may have to leave its devices first.
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Shrink is the reduction of its devices to those that it uses; nil: none.

@@ -298,6 +298,7 @@ func (s *server) takeResult(r result) {
 	}
 	if rec := r.Record; rec != nil {
 		s.noteOutcome(l, rec)
+		l.CheckpointBytes = cmp.Or(checkpointBytes(r.Dir, l.spec.Config.Dir, rec.Checkpoint), l.CheckpointBytes)
 		l.launches = rec.Outcome.Restarts + 1
 		if rec.Exit != nil {
 			reason = rec.Exit.Reason
@@ -347,6 +348,30 @@ func (s *server) takeResult(r result) {
 
 // lateNotice is the time in seconds after the exit of a training from which its end was noticed late.
 const lateNotice = 5
+
+// checkpointBytes returns the size of the newest checkpoint of a run if it is a file, or else of the files in the directory that
+// the run gives its training for them, of at most mostParts; 0: unknown.
+func checkpointBytes(dir, workingDir string, c *journal.Checkpoint) (bytes int64) {
+	if c != nil {
+		path := c.Path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(workingDir, path)
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return info.Size()
+		}
+	}
+	parts, _ := os.ReadDir(filepath.Join(dir, "checkpoint"))
+	for _, part := range parts[:min(len(parts), mostParts)] {
+		if info, err := part.Info(); err == nil && info.Mode().IsRegular() {
+			bytes += info.Size()
+		}
+	}
+	return bytes
+}
+
+// mostParts is the largest number of files of a checkpoint.
+const mostParts = 1000
 
 // noteOutcome takes progress and cost from the record of a run.
 func (s *server) noteOutcome(l *live, rec *journal.Record) {

@@ -244,7 +244,7 @@ func (s *scheduler) Left(now float64, job int, reason string) {
 		return
 	}
 	s.settle(now, m)
-	e := Event{Kind: EventLeft, Job: job, Stretch: m.Stretch, Device: m.Device, GPUs: len(m.Where), Done: m.Job.Done, Reason: reason}
+	e := Event{Kind: EventLeft, Job: job, Stretch: m.Stretch, Device: m.Device, GPUs: len(m.Where), Done: m.Job.Done, Reason: reason, CheckpointBytes: m.CheckpointBytes}
 	if m.asked {
 		took := now - unix(m.Asked)
 		e.Seconds = &took

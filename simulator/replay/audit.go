@@ -422,7 +422,7 @@ func (a *auditor) note() {
 			a.Notes = append(a.Notes, fmt.Sprintf("A job beside another one that it never ran beside has the median rate of jobs of the same names; else %.0f %% of its rate alone, the median of published pairs, with unknown error.", 100*assumedRatio))
 		}
 		if a.moves.assumed {
-			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of their start-up.")
+			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take the time in which trainings leave after their last step, and that to write a checkpoint, which the simulations draw from none to that of their start-up, or to that of writing as much as the job has written, at 20 MB/s and 0.1 s, if that is less.")
 		}
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(a.day.Jobs), func(j *job) bool { return !j.silent })); n > 0 {

@@ -66,6 +66,7 @@ type job struct {
 	Lives             []*life
 	Shrinks           []shrink // in order of time
 	Launches          int      // of its training; 0: unknown
+	checkpoint        float64  // bytes of the largest that it has written; 0: none is known
 	silent            bool     // it reported no progress: its steps are seconds
 	endless           bool     // the simulation of its work would take too long
 }
@@ -327,6 +328,7 @@ func (j *job) takeLife(e *cluster.Event, l *life) {
 	case cluster.EventAdopt:
 		l.Away, l.rated = l.Away+max(0, e.Time-e.Exited), l.rated+max(0, e.Time-e.Exited)
 	case cluster.EventLeft:
+		j.checkpoint = max(j.checkpoint, float64(e.CheckpointBytes))
 		l.Left, l.open, l.Save, l.Reason = cmp.Or(e.Exited, e.Time), false, seconds(e.Seconds), e.Reason
 		l.share(l.Left, 0)
 		if e.Exited > 0 { // it is over before

@@ -227,12 +227,17 @@ func TestUnmeasuredLives(t *testing.T) {
 }
 
 // TestUnmeasuredSave: on a day on which no save was measured, one takes the time in which trainings leave, and in the draws from
-// none to all of that of a start, by one factor for all jobs; a measured one they leave alone.
+// none to all of that of a start, by one factor for all jobs, or of writing a checkpoint of the size that a job has written; a
+// measured one they leave alone.
 func TestUnmeasuredSave(t *testing.T) {
 	events := drawDay(3, 20).live(t, "tiresias")
+	const written = 2 // the job whose checkpoint of 6 MB is known
 	for _, measured := range []bool{true, false} {
 		var read []cluster.Event
 		for _, e := range events {
+			if e.Job == written && e.Kind == cluster.EventLeft {
+				e.CheckpointBytes = 6e6
+			}
 			if !measured && e.Kind == cluster.EventLeft {
 				e.Seconds = nil
 			}
@@ -255,6 +260,9 @@ func TestUnmeasuredSave(t *testing.T) {
 			of := func(j *simulated) float64 {
 				if measured {
 					return j.save / a.moves.mean(saving, j.job)
+				}
+				if j.ID == written {
+					return (j.save - exit) / min(j.again, 0.1+6e6/20e6)
 				}
 				return (j.save - exit) / j.again
 			}

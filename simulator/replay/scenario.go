@@ -80,7 +80,7 @@ const tieBreak = 1e-3
 // scenario draws rates and the costs of lives. A save that was never measured takes the time to leave, and that to write a
 // checkpoint, of which nothing is known. The start-up of a training reads one, after it has launched the process and read the data:
 // all divisions of its time among the three are equally likely, so that the part of each has the density 2(1 − x), a third on
-// average.
+// average. The size of a checkpoint that the job has written bounds the time of a write.
 func (a *auditor) scenario(random *rand.Rand) *scenario {
 	noise := func(spread float64) float64 {
 		if !(spread > tieBreak) {
@@ -115,11 +115,21 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 				return a.moves.draw(j, n, s.crowding, rand.New(rand.NewPCG(seed, uint64(j.ID)<<32|uint64(n))))
 			}}
 		if a.moves.assumed {
-			next.save = a.rates.exit + write*a.moves.own*next.again
+			next.save = a.rates.exit + write*min(a.moves.own*next.again, j.longestWrite())
 		}
 		s.jobs = append(s.jobs, next)
 	}
 	return s
+}
+
+// longestWrite returns the seconds that writing a checkpoint of the known size takes at most, at the speed of a slow shared disk;
+// +Inf: no size is known.
+func (j *job) longestWrite() float64 {
+	const slowDisk, latency = 20e6, 0.1 // bytes/s, s
+	if j.checkpoint > 0 {
+		return latency + j.checkpoint/slowDisk
+	}
+	return math.Inf(1)
 }
 
 // costs returns what the lives of a job cost and what was measured in them: as long as the simulation follows the day, it
