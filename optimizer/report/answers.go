@@ -270,7 +270,7 @@ func costAnswer(d *data) page.Answer {
 	return a
 }
 
-// predictionAnswer shows the predicted time and cost. For a finished run it adds how many outcomes lie inside their 90
+// predictionAnswer shows the predicted time and cost. For a finished run it adds which outcomes lie outside their 90
 // % intervals.
 func predictionAnswer(d *data) page.Answer {
 	a := page.Answer{Question: "Predicted", Light: page.Muted, Text: "nothing was predicted"}
@@ -298,18 +298,16 @@ func predictionAnswer(d *data) page.Answer {
 		a.Light = page.Muted
 		return a
 	}
-	held, of := 0, 0
+	var outside []string
+	compared := false
 	for _, c := range realised(d.Record) {
-		if c.comparable {
-			of++
-			if c.inside {
-				held++
-			}
+		if compared = compared || c.comparable; c.comparable && !c.inside {
+			outside = append(outside, c.name)
 		}
 	}
-	if held < of {
-		a.Text, a.Light = a.Text+fmt.Sprintf("; outside the 90 %% intervals: %d of %d outcomes", of-held, of), page.Warn
-	} else if of > 0 {
+	if len(outside) > 0 {
+		a.Text, a.Light = a.Text+"; outside the 90 % intervals: "+strings.Join(outside, ", "), page.Warn
+	} else if compared {
 		a.Text, a.Light = a.Text+"; the outcome lies inside the 90 % intervals", page.Good
 	}
 	return a

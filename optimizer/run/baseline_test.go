@@ -52,6 +52,21 @@ func TestThroughputUnit(t *testing.T) {
 	}
 }
 
+// TestPredictedThroughput: the predicted throughput is that of the whole run, as the measured one: it contains the work done before.
+func TestPredictedThroughput(t *testing.T) {
+	rest := sla.Interval{P5: 50, P50: 100, P95: 200}
+	for done, want := range map[float64]sla.Interval{0: rest, 10: {P5: 50, P50: 80, P95: 1 / (.25/50 + .75/200)}, 40: {P5: 50, P50: 50, P95: 50}} {
+		r := &run{}
+		r.Progress = Progress{Unit: "epoch", UnitSamples: 100, Done: done, Total: 40}
+		if done > 0 {
+			r.Progress.Segments = []*Segment{{Units: done, Timed: 2 * done}}
+		}
+		if got := r.overall(rest); math.Abs(got.P5-want.P5)+math.Abs(got.P50-want.P50)+math.Abs(got.P95-want.P95) > 1e-9 {
+			t.Errorf("after %g of 40 epochs at 50 samples/s: %v, want %v", done, got, want)
+		}
+	}
+}
+
 // TestThroughputOfSteps: the throughput is computed from the observer's counts, even if another source counts the
 // epochs; time after the last step is excluded.
 func TestThroughputOfSteps(t *testing.T) {

@@ -145,9 +145,20 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	if r.total() == 0 { // without a total the planner compares single units of work, which predict nothing about the run
 		out.Candidates, out.Options = nil, nil
 	} else if p.Predicted {
-		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
+		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: r.overall(p.Chosen.Throughput)}
 	}
 	return out
+}
+
+// overall returns the throughput of the whole run if the rest of its work has the given one.
+func (r *run) overall(rest sla.Interval) sla.Interval {
+	rate, _ := r.Progress.throughput()
+	done := math.Min(r.Progress.Done/r.total(), 1)
+	if !(rate > 0 && done > 0) {
+		return rest
+	}
+	mean := func(rest float64) float64 { return 1 / (done/rate + (1-done)/rest) }
+	return sla.Interval{P5: mean(rest.P5), P50: mean(rest.P50), P95: mean(rest.P95)}
 }
 
 // refit fits the performance model to all measurements, of this run and of earlier ones.
