@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
 
 	"trainopt/resources"
@@ -122,6 +123,38 @@ func TestLogWeights(t *testing.T) {
 		}
 		if want := density[k] - math.Log(sum); got != want {
 			t.Fatalf("point %d: log weight %v, want %v", k, got, want)
+		}
+	}
+}
+
+// TestTruncate: no weight is more than its largest share of the sum, smaller ones keep their value, and weights without a dominating one
+// are left alone.
+func TestTruncate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	for range 200 {
+		w := make([]float64, 2+rng.IntN(400))
+		for i := range w {
+			w[i] = math.Exp(8 * rng.NormFloat64() * rng.Float64())
+		}
+		before := slices.Clone(w)
+		truncate(w)
+		top, sum := slices.Max(w), 0.0
+		for i, v := range w {
+			if sum += v; v != before[i] && v != top {
+				t.Fatalf("weight %v becomes %v, below the limit %v", before[i], v, top)
+			}
+		}
+		if len(w) > 16 && top > mostOfOne*sum*(1+1e-9) {
+			t.Fatalf("%d weights: the largest is %v of the sum", len(w), top/sum)
+		}
+		if slices.Max(before) <= mostOfOne*floats.Sum(before) && !slices.Equal(w, before) {
+			t.Fatal("weights without a dominating one change")
+		}
+	}
+	for _, w := range [][]float64{{1, 0, 0}, {0, 0}, make([]float64, 100)} {
+		before := slices.Clone(w)
+		if truncate(w); !slices.Equal(w, before) {
+			t.Errorf("%v becomes %v", before, w)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][
 	zs, density := p.propose(nil, nil, first, rng)
 	weights := logWeights(density, first, zs)
 	all := append([]component(nil), first...)
-	second := kernelComponents(zs, resample(zs, weights, kernels, rng.Float64()), weights)
+	second := kernelComponents(zs, resample(zs, relative(weights), kernels, rng.Float64()), weights)
 	for i := range all {
 		all[i].share /= 2
 	}
@@ -43,7 +43,9 @@ func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][
 	}
 	all = append(all, second...)
 	zs, density = p.propose(zs, density, second, rng)
-	return resample(zs, logWeights(density, all, zs), draws, rng.Float64())
+	w := relative(logWeights(density, all, zs))
+	truncate(w)
+	return resample(zs, w, draws, rng.Float64())
 }
 
 // modeComponents returns Laplace approximations at the distinct modes. Modes with a log density more than 8 below the
@@ -233,15 +235,37 @@ func relative(logw []float64) []float64 {
 	return w
 }
 
-// resample converts weighted proposals to n equally weighted draws (systematic resampling). Weights are truncated at their mean
-// times the square root of their number (Ionides, Truncated Importance Sampling, 2008), so that a few proposals where the
-// mixture is thin do not stand for the whole posterior.
-func resample(zs [][]float64, logw []float64, n int, u float64) [][]float64 {
-	w := relative(logw)
-	limit, total := floats.Sum(w)/math.Sqrt(float64(len(w))), 0.0
+// mostOfOne is the largest share of the draws from one proposal.
+const mostOfOne = 1. / 16
+
+// truncate limits weights to mostOfOne of their sum: a few proposals where the mixture is thin, which have nearly all weight, do not
+// stand for the whole posterior (truncated importance sampling, Ionides 2008). Weights of fewer proposals than that are left alone.
+func truncate(w []float64) {
+	rest, limit := floats.Sum(w), math.Inf(1)
+	if floats.Max(w) <= mostOfOne*rest {
+		return
+	}
+	largest := slices.Sorted(slices.Values(w))
+	slices.Reverse(largest)
+	for n, v := range largest { // of which n are limited
+		if v <= mostOfOne*rest/(1-mostOfOne*float64(n)) {
+			break
+		}
+		rest -= v
+		limit = mostOfOne * rest / (1 - mostOfOne*float64(n+1))
+	}
 	for i, v := range w {
-		w[i] = min(v, limit)
-		total += w[i]
+		if limit > 0 {
+			w[i] = min(v, limit)
+		}
+	}
+}
+
+// resample converts weighted proposals to n equally weighted draws (systematic resampling).
+func resample(zs [][]float64, w []float64, n int, u float64) [][]float64 {
+	var total float64
+	for _, v := range w {
+		total += v
 	}
 	out := make([][]float64, n)
 	j, sum := 0, w[0]
