@@ -135,7 +135,7 @@ func (r *runner) execute(ctx context.Context, c command, work, home string) (res
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, r.binary, expand(c.args, work)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = work, &stdout, &stderr
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "TZ=UTC", "LANG=C.UTF-8", "CUDA_VISIBLE_DEVICES="}
+	cmd.Env = []string{"GOGC=400", "PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "TZ=UTC", "LANG=C.UTF-8", "CUDA_VISIBLE_DEVICES="} // GOGC: a seventh of short commands
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Run()

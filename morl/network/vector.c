@@ -20,6 +20,13 @@ static inline __attribute__((always_inline)) uint32_t mix(uint32_t x) {
   return x ^ x >> 16;
 }
 
+// keep returns a number, or 0, without a branch, which a conditional product would be.
+static inline __attribute__((always_inline)) float keep(float x, int yes) {
+  union { float f; uint32_t bits; } u = {x};
+  u.bits &= -(uint32_t)yes;
+  return u.f;
+}
+
 // Portable: four lanes as vector extensions of GCC and clang. With NEON, fused operations and roots are instructions;
 // elsewhere they are calls of the C library, lane by lane.
 typedef float v4 __attribute__((vector_size(16)));

@@ -184,11 +184,11 @@ static TARGET void NAME(adam)(long n, float *p, float *g, float *m, float *v, co
 
 static TARGET void NAME(drop)(long n, float *h, uint64_t key, uint32_t threshold, float scale) {
   const uint32_t lo = (uint32_t)key, hi = (uint32_t)(key >> 32);
-  for (uint32_t i = 0; i < (uint32_t)n; i++) h[i] = mix(mix(i ^ lo) + hi) < threshold ? 0 : h[i] * scale;
+  for (uint32_t i = 0; i < (uint32_t)n; i++) h[i] = keep(h[i] * scale, mix(mix(i ^ lo) + hi) >= threshold);
 }
 
 static TARGET void NAME(relu_backward)(long n, float *d, const float *h, float scale) {
-  for (long i = 0; i < n; i++) d[i] = h[i] > 0 ? d[i] * scale : 0;
+  for (long i = 0; i < n; i++) d[i] = keep(d[i] * scale, h[i] > 0);
 }
 
 static TARGET void NAME(column_sums)(long rows, long n, float *g, const float *d) {

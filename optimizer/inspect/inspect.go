@@ -101,7 +101,12 @@ func inspectPython(data []byte) Inspection {
 	}
 	src, odd := decode(data)
 	ins.Warnings = append(ins.Warnings, odd...)
-	s := parse(src)
+	ins.find(parse(src))
+	return ins
+}
+
+// find derives the findings from a parsed script.
+func (ins *Inspection) find(s *script) {
 	ins.Framework = s.framework()
 	ins.Model = s.model()
 	ins.Dataset = s.dataset()
@@ -126,7 +131,6 @@ func inspectPython(data []byte) Inspection {
 		notes = append(notes, OneGPU)
 	}
 	ins.Warnings = append(ins.Warnings, notes...)
-	return ins
 }
 
 // NotResumable ends the warning about an almost resumable script. It does not apply to one that the user has declared

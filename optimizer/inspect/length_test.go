@@ -383,8 +383,9 @@ func TestLongScripts(t *testing.T) {
 
 // readSource derives from a script all that a run does.
 func readSource(source string) {
-	inspectPython([]byte(source))
-	c := &Command{source: parse(source)}
+	s := parse(source)
+	(&Inspection{}).find(s)
+	c := &Command{source: s}
 	c.Lengths()
 	c.Resumption(c.Mapping(nil))
 }

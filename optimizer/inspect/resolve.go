@@ -227,7 +227,8 @@ func interpreterName(words []string) string {
 
 // interpreter checks the #! line of a script and returns the corresponding argv.
 func (o ResolveOptions) interpreter(path string, words []string) ([]string, error) {
-	line, _, _ := bytes.Cut(firstBytes(path), []byte{'\n'})
+	head, _ := readHead(path)
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	if bytes.HasSuffix(line, []byte{'\r'}) {
 		return nil, fmt.Errorf("start %s: line 1 ends with a carriage return, so its interpreter is not found; convert its line ends (dos2unix)", quote(path))
 	}
@@ -243,11 +244,6 @@ func (o ResolveOptions) interpreter(path string, words []string) ([]string, erro
 		words = []string{words[0], strings.Join(words[1:], " ")} // the kernel passes the rest as one argument
 	}
 	return words, nil
-}
-
-func firstBytes(path string) []byte {
-	head, _ := readHead(path)
-	return head
 }
 
 // readHead returns the first 4096 bytes of a file.
