@@ -210,7 +210,7 @@ func (s *server) observe(l *live, st *run.Status) {
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)
 	}
-	if l.Done != before.Done || l.CostUSD-before.CostUSD > 0.01 {
+	if l.Done != before.Done || l.CostUSD-l.stored > min(0.01, l.stored/100) {
 		s.dirty[l.ID] = true
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
@@ -338,5 +339,24 @@ func TestServerDiesBeforeTheStart(t *testing.T) {
 				t.Errorf("directories %v, %v: want the run alone", others, err)
 			}
 		})
+	}
+}
+
+// TestCostWithoutProgress: the stored cost of a job that makes no progress follows its cost within 1 %, or a cent.
+func TestCostWithoutProgress(t *testing.T) {
+	s, _ := memoryServer(t)
+	l, stored := s.jobs[1], Job{}
+	delete(s.dirty, 2)
+	if err := os.MkdirAll(jobDir(s.StateDir, 1), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 600 { // one reading a second
+		s.observe(l, &run.Status{KeepsWork: true, Saves: true, Spent: cost.USD(l.CostUSD + 0.001)})
+		if len(s.dirty) > 0 {
+			s.save()
+		}
+		if err := readJSON(filepath.Join(jobDir(s.StateDir, 1), "job.json"), &stored); err != nil || l.CostUSD-stored.CostUSD > 0.01*l.CostUSD {
+			t.Fatalf("stored $%v, spent $%v, %v", stored.CostUSD, l.CostUSD, err)
+		}
 	}
 }

@@ -117,6 +117,7 @@ type live struct {
 	partner    guarded[string]
 	shared     bool        // another job has shared its devices in this life
 	held       time.Time   // start of this life, or its adoption
+	stored     float64     // CostUSD as of job.json
 	resident   float64     // GiB of memory that its processes hold; 0: unknown
 	unshared   int         // successive readings without another job on its devices
 	expected   *prediction // of the start for which it waits; nil: none
