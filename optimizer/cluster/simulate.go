@@ -28,6 +28,8 @@ type Simulation struct {
 	Crowding float64
 	// Known gives policies the rates of the jobs from the start; by default they learn them as live ones do.
 	Known bool
+	// Failing lets jobs keep their devices in a decision in which the policy fails, as a server does; by default that is an error.
+	Failing bool
 	// Until ends the simulation with an error; 0: never.
 	Until float64
 	Log   func(Event) // nil: none
@@ -161,7 +163,7 @@ type virtualJob struct {
 	ended, runs bool
 }
 
-// Run simulates until all jobs have ended. A job that never gets devices, and a policy that fails, are errors.
+// Run simulates until all jobs have ended. A job that never gets devices is an error, and so is a policy that fails, unless Failing.
 func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 	w, err := s.open()
 	for n := 0; err == nil && !w.over(); n++ {
@@ -249,7 +251,7 @@ func (w *virtualCluster) arrived() int {
 func (w *virtualCluster) begin() error {
 	w.learner = newLearner(w.Devices, w.Round)
 	o := options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
-		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil {
+		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil && !w.Failing {
 			w.failure = errors.New(e.Reason)
 		}
 		if w.Log != nil {

@@ -475,6 +475,23 @@ func TestLateRequest(t *testing.T) {
 	}
 }
 
+// TestFailingPolicyOfTheDay: a policy that cannot decide for the jobs of a day does not prevent its audit: jobs keep their
+// devices in the simulation, as live. As one of the others, it is not simulated.
+func TestFailingPolicyOfTheDay(t *testing.T) {
+	s := drawDay(7, 6)
+	s.jobs[2].GPUs, s.jobs[2].MaxGPUs = 2, 2
+	s.jobs[2].rate = map[place]float64{{"k80", 2}: 3}
+	events := s.live(t, "fifo_perf")
+	events[0].Policy = "allox" // for jobs of one device
+	a := audit(t, events, Options{Policies: []string{"allox", "srtf"}, Draws: 2})
+	if !page.Known(float64(a.Simulated.MeanJCTS)) || len(a.Jobs) != 6 {
+		t.Errorf("simulated %v", a.Simulated)
+	}
+	if srtf, allox := a.Others[0], a.Others[1]; srtf.Failed != "" || !page.Known(float64(srtf.Change.Value)) || !strings.Contains(allox.Failed, "single device") {
+		t.Errorf("srtf %+v, allox %+v", srtf, allox)
+	}
+}
+
 // TestBadLogs: a log that does not contain what a replay requires is an error.
 func TestBadLogs(t *testing.T) {
 	serve := cluster.Event{Kind: cluster.EventServe, Time: monday, Policy: "fifo", Round: 60, Devices: fourTypes}
