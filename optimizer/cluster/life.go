@@ -343,6 +343,10 @@ func (s *server) takeResult(r result) {
 		why = cmp.Or(why, reason)
 		s.end(l, Failed, why)
 	}
+	if l.State.Ended() && l.exited > 0 { // the time until the notice is not part of the job
+		l.Ended, l.WaitS = fromUnix(l.exited), max(0, l.WaitS-(now-l.exited))
+	}
+	l.exited = 0
 }
 
 // lateNotice is the time in seconds after the exit of a training from which its end was noticed late.

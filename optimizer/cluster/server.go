@@ -29,6 +29,7 @@ type Config struct {
 	StateDir string
 	Site     Site
 	Policy   string
+	Stated   bool          // Policy prevails over requests for another one that waited for a server
 	Round    time.Duration // 0: 6 minutes
 	Seed     int64         // of policies that draw random numbers
 	// Pairs are rates of a job with the first name beside one with the second, relative to that alone, that were measured

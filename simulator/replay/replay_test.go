@@ -149,6 +149,17 @@ func TestUnfinishedJobsMissTheirDeadlines(t *testing.T) {
 	}
 }
 
+// TestDeadlineOfLateNotice: a job whose training exited before its deadline has kept it, also if a server noticed that later.
+func TestDeadlineOfLateNotice(t *testing.T) {
+	events := append(single(), cluster.Event{Kind: cluster.EventServe, Time: at(400), Policy: "fifo", Round: 60, Devices: fourTypes, Restarted: true},
+		cluster.Event{Kind: cluster.EventLeft, Time: at(400), Job: 1, Stretch: 1, Device: "k80", GPUs: 1, Done: 200, Exited: at(103), Reason: "exited"},
+		cluster.Event{Kind: cluster.EventEnd, Time: at(400), Job: 1, State: cluster.Done, Done: 200, Total: 200, CostUSD: 1, Exited: at(103)})
+	events[1].Deadline = at(300)
+	if a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 2}); a.Live.DeadlinesKept != 1 || math.Abs(float64(a.Live.MeanJCTS)-103) > 0.1 {
+		t.Errorf("deadlines kept %v, completion time %v, want 1 and 103", a.Live.DeadlinesKept, a.Live.MeanJCTS)
+	}
+}
+
 // checkReplay audits the day of a policy whose mean completion times are known for all policies.
 func checkReplay(t *testing.T, s *scenario, policy string, truth map[string]float64) {
 	a := audit(t, s.live(t, policy), Options{Policies: sixPolicies, Draws: 4})
