@@ -248,7 +248,6 @@ func (s *server) measure(l *live, st *run.Status) {
 	}
 	if !l.worked && !math.IsNaN(p.Startup) {
 		l.worked = true
-		l.Starts = append(l.Starts, p.Startup)
 		s.scheduler.Worked(now, l.ID, p.Startup, l.moving, st.Prepared.Seconds())
 		l.moving = math.NaN()
 	}

@@ -210,13 +210,27 @@ func (s *scheduler) charge() {
 	}
 }
 
+// chargeOf sets the cost of a move of a job: that of all jobs, within a factor of the median of its own start-ups and saves, 2 for one
+// that was measured once, which may be an exception, and less for more.
+func (s *scheduler) chargeOf(m *member) {
+	start := stat.Median(latest(m.Starts))
+	own := saveAsStart * start
+	if len(m.Saves) > 0 {
+		own = start + stat.Median(latest(m.Saves))
+	}
+	if own > 0 {
+		within := math.Exp2(1 / float64(len(m.Starts)))
+		m.trace.Restart = min(max(s.engine.Preemption.Seconds, own/within), own*within)
+	}
+}
+
 // saveAsStart is the ratio of a move to a start-up, before any move was measured.
 const saveAsStart = 2
 
-// latest adds a value to the latest ones.
-func latest(values []float64, v float64) []float64 {
+// latest returns the latest values, with further ones.
+func latest(values []float64, more ...float64) []float64 {
 	const kept = 21
-	values = append(values, v)
+	values = append(values, more...)
 	return values[max(0, len(values)-kept):]
 }
 
@@ -266,6 +280,12 @@ func (s *scheduler) Worked(now float64, job int, startup, save, prepared float64
 		s.moved = latest(s.moved, move)
 	}
 	s.charge()
+	if m := s.byID[job]; m != nil {
+		m.Starts = append(m.Starts, startup)
+	}
+	for _, m := range s.active {
+		s.chargeOf(m)
+	}
 }
 
 // settle counts the device-seconds up to now, and the waiting.
@@ -489,7 +509,7 @@ func (s *scheduler) start(now float64, m *member, l lease) action {
 	}
 	cost := 0.0
 	if m.Stretch > 0 {
-		cost = s.engine.Preemption.Seconds
+		cost = s.engine.Preemption.Of(&m.trace).Seconds
 		m.Moves++
 	} else {
 		m.Began = fromUnix(now)

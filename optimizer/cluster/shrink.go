@@ -282,8 +282,8 @@ func future(now float64, s *scheduler, rates *learner, devices []Device, jobs []
 	if sim.State, err = s.State(); err != nil {
 		return sim, err
 	}
-	move := s.engine.Preemption.Seconds
 	for i, j := range jobs {
+		move := s.engine.Preemption.Of(&s.byID[j.ID].trace).Seconds
 		total, done := rates.Work(j.ID)
 		known := map[[2]int]float64{}
 		for d := range devices {

@@ -267,6 +267,7 @@ func (w *virtualCluster) begin() error {
 	for i := range w.Jobs {
 		copied := w.Jobs[i]
 		copied.Job.Rates, copied.Job.Pairs = slices.Clone(copied.Job.Rates), slices.Clone(copied.Job.Pairs)
+		copied.Job.Starts, copied.Job.Saves = slices.Clip(copied.Job.Starts), slices.Clip(copied.Job.Saves)
 		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
@@ -354,6 +355,7 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 			return w.end(t)
 		}
 		w.pay(t)
+		t.job.Saves = append(t.job.Saves, t.saved)
 		w.s.Left(w.now, t.job.ID, "lease")
 	case t.runs && t.finish() <= w.now:
 		return w.end(t)
