@@ -199,7 +199,8 @@ func (s *scheduler) Keeps(job int, keeps *bool) {
 }
 
 // charge sets the cost of a move in decisions to the median of the latest ones; before the first, to twice the median of the
-// start-ups, since a save is assumed to take as long. One slow start changes no decision.
+// start-ups, since a save is assumed to take as long. One slow start changes no decision. The cost of a job is within a factor of
+// the medians of its own start-ups and saves: 2 for one start, which may be an exception, and less for more.
 func (s *scheduler) charge() {
 	seconds := saveAsStart * stat.Median(s.started)
 	if len(s.moved) > 0 {
@@ -208,19 +209,14 @@ func (s *scheduler) charge() {
 	if seconds >= 0 {
 		s.engine.Preemption = schedule.Preemption{Seconds: min(seconds, s.Round/2)}
 	}
-}
-
-// chargeOf sets the cost of a move of a job: that of all jobs, within a factor of the median of its own start-ups and saves, 2 for one
-// that was measured once, which may be an exception, and less for more.
-func (s *scheduler) chargeOf(m *member) {
-	start := stat.Median(latest(m.Starts))
-	own := saveAsStart * start
-	if len(m.Saves) > 0 {
-		own = start + stat.Median(latest(m.Saves))
-	}
-	if own > 0 {
-		within := math.Exp2(1 / float64(len(m.Starts)))
-		m.trace.Restart = min(max(s.engine.Preemption.Seconds, own/within), own*within)
+	for _, m := range s.active {
+		start, save := stat.Median(latest(m.Starts)), stat.Median(latest(m.Saves))
+		if !(save >= 0) {
+			save = (saveAsStart - 1) * start
+		}
+		if own, within := start+save, math.Exp2(1/float64(len(m.Starts))); own > 0 {
+			m.trace.Restart = min(max(s.engine.Preemption.Seconds, own/within), own*within)
+		}
 	}
 }
 
@@ -271,21 +267,19 @@ func (s *scheduler) Left(now float64, job int, reason string) {
 // Worked reports that a life has done its first unit of work, after the seconds of its start-up and of the save before it (NaN:
 // none), and of the preparation of its run (0: of an earlier life).
 func (s *scheduler) Worked(now float64, job int, startup, save, prepared float64) {
-	if m := s.byID[job]; m != nil && m.State == Starting {
+	m := s.byID[job]
+	if m != nil && m.State == Starting {
 		s.setState(now, m, Running, "")
 		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup, PreparedSeconds: prepared})
+	}
+	if m != nil {
+		m.Starts = append(m.Starts, startup)
 	}
 	s.started = latest(s.started, startup)
 	if move := save + startup; move >= 0 {
 		s.moved = latest(s.moved, move)
 	}
 	s.charge()
-	if m := s.byID[job]; m != nil {
-		m.Starts = append(m.Starts, startup)
-	}
-	for _, m := range s.active {
-		s.chargeOf(m)
-	}
 }
 
 // settle counts the device-seconds up to now, and the waiting.

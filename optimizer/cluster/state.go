@@ -91,9 +91,6 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	slices.SortFunc(s.active, func(a, b *member) int { return a.round.Number - b.round.Number })
 	s.started, s.moved = saved.Started, saved.Moved
 	s.charge()
-	for _, m := range s.active {
-		s.chargeOf(m)
-	}
 	var ended []*schedule.ActiveJob // some between the writing of the job and that of the state, when the last server died
 	err := s.engine.Restore(saved.Engine, func(number int) *schedule.ActiveJob {
 		j := numbers[number]

@@ -41,7 +41,7 @@ func (a *auditor) draw(ctx context.Context) error {
 			}
 		}
 		var err error
-		if w.day, err = w.repeat(ctx); err != nil {
+		if w.day, err = w.simulate(ctx, nil); err != nil {
 			return fmt.Errorf("simulate the day under %s: %w", a.policyWords(), err)
 		}
 		if w.isolated, err = w.simulate(ctx, []cluster.Span{{From: a.day.From, Policy: "isolated"}}); err != nil && ctx.Err() != nil {
@@ -171,7 +171,7 @@ func (a *auditor) returned(ctx context.Context) error {
 		w := a.worlds[k]
 		whole := *w.scenario
 		whole.whole = true
-		out, err := whole.repeat(ctx)
+		out, err := whole.simulate(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("simulate the day without the return of unused devices: %w", err)
 		}

@@ -36,17 +36,12 @@ type simulated struct {
 	other              func(n int) cluster.LifeCosts // of the n-th life, if the day is not followed
 }
 
-// simulate runs the scenario under policies, which replace one another.
+// simulate runs the scenario under policies, which replace one another; nil: those of the day, which may fail as they do live.
 func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*cluster.Outcome, error) {
-	return s.run(ctx, policies, false)
-}
-
-// repeat simulates the scenario under the policies of the day, which may fail as they do live.
-func (s *scenario) repeat(ctx context.Context) (*cluster.Outcome, error) {
-	return s.run(ctx, s.day.Policies, true)
-}
-
-func (s *scenario) run(ctx context.Context, policies []cluster.Span, failing bool) (*cluster.Outcome, error) {
+	failing := policies == nil
+	if failing {
+		policies = s.day.Policies
+	}
 	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, From: s.day.From, Policies: policies, Failing: failing, Log: s.log, Crowding: s.crowding,
 		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
 	for _, j := range s.jobs {
