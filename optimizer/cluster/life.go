@@ -211,7 +211,7 @@ func (s *server) observe(l *live, st *run.Status) {
 		s.scheduler.Changed(now, l.ID)
 	}
 	if l.Done != before.Done || l.CostUSD-l.stored > min(0.01, l.stored/100) {
-		s.dirty[l.ID] = true
+		s.dirty[l.ID], l.stored = true, l.CostUSD
 	}
 }
 

@@ -58,9 +58,6 @@ func (s *server) save() {
 		}
 		if err == nil {
 			delete(s.dirty, id)
-			if l := s.jobs[id]; l != nil {
-				l.stored = l.CostUSD
-			}
 		}
 	}
 	if err == nil {

@@ -259,14 +259,5 @@ func (e *Engine) minGain(r *Runnable, device int) float64 {
 	if r.Device == device || r.Device < 0 {
 		return 1e-9
 	}
-	return max(1e-9, 2*e.restart(r)/e.Interval)
-}
-
-// restart returns the seconds that a runnable loses when it is moved: of two jobs, the larger loss.
-func (e *Engine) restart(r *Runnable) float64 {
-	seconds := e.Preemption.Of(r.A.Job).Seconds
-	if r.B != nil {
-		seconds = max(seconds, e.Preemption.Of(r.B.Job).Seconds)
-	}
-	return seconds
+	return max(1e-9, 2*e.Preemption.Of(r.A.Job).Seconds/e.Interval)
 }

@@ -132,10 +132,9 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	if err != nil {
 		return cluster.Spec{}, err
 	}
-	switch { // programs by name are found here: the server may have another PATH
-	case cfg.Train == "":
+	if cfg.Train == "" { // programs by name are found here: the server may have another PATH
 		cfg.Args = argv
-	case strings.EqualFold(filepath.Ext(cfg.Train), ".py"):
+	} else if strings.EqualFold(filepath.Ext(cfg.Train), ".py") {
 		cfg.Python = argv[0]
 	}
 	cfg.Name = run.NameOf(cfg.Train, argv)
