@@ -325,6 +325,28 @@ func TestClusterRefusals(t *testing.T) {
 	}
 }
 
+// TestClusterSubmitFindsPrograms: interpreter and program of a job are those on the PATH of submit, whatever that of the server is.
+func TestClusterSubmitFindsPrograms(t *testing.T) {
+	w := newWorld(t)
+	w.write("train.py", "print(1)\n")
+	bin := filepath.Dir(w.write("python3", "#!/bin/sh\n"))
+	w.write("launcher", "#!/bin/sh\n")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for _, args := range [][]string{{"train.py"}, {"--", "launcher", "train.py"}} {
+		if code, _, errs := w.run(append([]string{"cluster", "submit"}, args...)...); code != run.CodeDone {
+			t.Fatalf("submit %q: exit %d, %s", args, code, errs)
+		}
+	}
+	_, specs, err := cluster.Jobs(w.state())
+	if err != nil || len(specs) != 2 {
+		t.Fatalf("%d jobs, %v", len(specs), err)
+	}
+	script, command := specs[0].Config, specs[1].Config
+	if script.Python != filepath.Join(bin, "python3") || command.Args[0] != filepath.Join(bin, "launcher") {
+		t.Errorf("interpreter %q, program %q, want those of %s", script.Python, command.Args[0], bin)
+	}
+}
+
 // TestClusterOtherDevices: the next server has other devices. Jobs on devices that no longer exist are adopted: those that
 // keep their work move, the others run to their end. A job that needs more devices is left out, a new one refused.
 func TestClusterOtherDevices(t *testing.T) {

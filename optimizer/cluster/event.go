@@ -52,7 +52,7 @@ const (
 	EventLeft EventKind = "left"
 	// EventAdopt: a server continues a life of the last one whose training has exited meanwhile. Job, Stretch, GPUs, Exited.
 	EventAdopt EventKind = "adopt"
-	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD, Launches.
+	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD, Launches, Exited if that was noticed late.
 	EventEnd EventKind = "end"
 	// EventPin: whether a job keeps its work when it is stopped was found out, or has changed. Job; Save if it does. One
 	// that does not keeps its devices until it ends.

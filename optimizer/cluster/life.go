@@ -210,8 +210,8 @@ func (s *server) observe(l *live, st *run.Status) {
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)
 	}
-	if l.Done != before.Done || l.CostUSD-before.CostUSD > 0.01 {
-		s.dirty[l.ID] = true
+	if l.Done != before.Done || l.CostUSD-l.stored > min(0.01, l.stored/100) {
+		s.dirty[l.ID], l.stored = true, l.CostUSD
 	}
 }
 
@@ -248,7 +248,6 @@ func (s *server) measure(l *live, st *run.Status) {
 	}
 	if !l.worked && !math.IsNaN(p.Startup) {
 		l.worked = true
-		l.Starts = append(l.Starts, p.Startup)
 		s.scheduler.Worked(now, l.ID, p.Startup, l.moving, st.Prepared.Seconds())
 		l.moving = math.NaN()
 	}
@@ -344,6 +343,10 @@ func (s *server) takeResult(r result) {
 		why = cmp.Or(why, reason)
 		s.end(l, Failed, why)
 	}
+	if l.State.Ended() && l.exited > 0 { // the time until the notice is not part of the job
+		l.Ended, l.WaitS = fromUnix(l.exited), max(0, l.WaitS-(now-l.exited))
+	}
+	l.exited = 0
 }
 
 // lateNotice is the time in seconds after the exit of a training from which its end was noticed late.

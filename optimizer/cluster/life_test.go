@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
@@ -338,5 +341,48 @@ func TestServerDiesBeforeTheStart(t *testing.T) {
 				t.Errorf("directories %v, %v: want the run alone", others, err)
 			}
 		})
+	}
+}
+
+// TestCostWithoutProgress: the stored cost of a job that makes no progress follows its cost within 1 %, or a cent.
+func TestCostWithoutProgress(t *testing.T) {
+	s, _ := memoryServer(t)
+	l, stored := s.jobs[1], Job{}
+	delete(s.dirty, 2)
+	if err := os.MkdirAll(jobDir(s.StateDir, 1), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 600 { // one reading a second
+		s.observe(l, &run.Status{KeepsWork: true, Saves: true, Spent: cost.USD(l.CostUSD + 0.001)})
+		if len(s.dirty) > 0 {
+			s.save()
+		}
+		if err := readJSON(filepath.Join(jobDir(s.StateDir, 1), "job.json"), &stored); err != nil || l.CostUSD-stored.CostUSD > 0.01*l.CostUSD {
+			t.Fatalf("stored $%v, spent $%v, %v", stored.CostUSD, l.CostUSD, err)
+		}
+	}
+}
+
+// TestEndOfLateNotice: a job ends when its training exits, not when a server that was dead or suspended notices it: the time
+// between is no time for which it waited.
+func TestEndOfLateNotice(t *testing.T) {
+	s, _ := memoryServer(t)
+	l := s.jobs[1]
+	now := l.Counted + 100
+	s.scheduler.settle(now, s.scheduler.byID[1])
+	exit := time.Now().Add(-60 * time.Second)
+	l.Stretch, l.Since = 1, exit.Add(-time.Minute)
+	dir := t.TempDir()
+	text := fmt.Sprintf(`{"schema":1,"exit":{"reason":"exited","at":%q}}`, exit.Format(time.RFC3339Nano))
+	if err := os.WriteFile(filepath.Join(dir, "exit.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.takeResult(result{1, 1, run.Result{Dir: dir, Code: run.CodeDone}})
+	if off := l.Ended.Sub(exit).Abs(); l.State != Done || off > time.Millisecond || l.WaitS > 1e-3 {
+		t.Errorf("%s %v after its exit, waited %g s", l.State, off, l.WaitS)
+	}
+	events, _, err := ReadEvents(s.StateDir, 0)
+	if last := events[len(events)-1]; err != nil || last.Kind != EventEnd || math.Abs(last.Exited-unix(exit)) > 1e-3 {
+		t.Errorf("%+v, %v: want the end with the exit", last, err)
 	}
 }

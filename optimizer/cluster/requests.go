@@ -28,6 +28,10 @@ func (s *server) takeSpool() {
 		case opCancel:
 			s.cancel(r.Job)
 		case opPolicy:
+			if s.Stated && r.Policy != s.Policy {
+				s.Message(fmt.Sprintf("policy %s, as the server was started, not %s as requested before", s.Policy, r.Policy))
+				continue
+			}
 			if err := s.scheduler.SetPolicy(s.now(), r.Policy); err != nil {
 				s.Message(err.Error())
 				continue
@@ -51,6 +55,7 @@ func (s *server) takeSpool() {
 			}
 		}
 	}
+	s.Stated = false
 	if len(requests) > 0 {
 		s.save()
 	}

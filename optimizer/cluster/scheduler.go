@@ -199,7 +199,8 @@ func (s *scheduler) Keeps(job int, keeps *bool) {
 }
 
 // charge sets the cost of a move in decisions to the median of the latest ones; before the first, to twice the median of the
-// start-ups, since a save is assumed to take as long. One slow start changes no decision.
+// start-ups, since a save is assumed to take as long. One slow start changes no decision. The cost of a job is within a factor of
+// the medians of its own start-ups and saves: 2 for one start, which may be an exception, and less for more.
 func (s *scheduler) charge() {
 	seconds := saveAsStart * stat.Median(s.started)
 	if len(s.moved) > 0 {
@@ -208,15 +209,24 @@ func (s *scheduler) charge() {
 	if seconds >= 0 {
 		s.engine.Preemption = schedule.Preemption{Seconds: min(seconds, s.Round/2)}
 	}
+	for _, m := range s.active {
+		start, save := stat.Median(latest(m.Starts)), stat.Median(latest(m.Saves))
+		if !(save >= 0) {
+			save = (saveAsStart - 1) * start
+		}
+		if own, within := start+save, math.Exp2(1/float64(len(m.Starts))); own > 0 {
+			m.trace.Restart = min(max(s.engine.Preemption.Seconds, own/within), own*within)
+		}
+	}
 }
 
 // saveAsStart is the ratio of a move to a start-up, before any move was measured.
 const saveAsStart = 2
 
-// latest adds a value to the latest ones.
-func latest(values []float64, v float64) []float64 {
+// latest returns the latest values, with further ones.
+func latest(values []float64, more ...float64) []float64 {
 	const kept = 21
-	values = append(values, v)
+	values = append(values, more...)
 	return values[max(0, len(values)-kept):]
 }
 
@@ -257,9 +267,13 @@ func (s *scheduler) Left(now float64, job int, reason string) {
 // Worked reports that a life has done its first unit of work, after the seconds of its start-up and of the save before it (NaN:
 // none), and of the preparation of its run (0: of an earlier life).
 func (s *scheduler) Worked(now float64, job int, startup, save, prepared float64) {
-	if m := s.byID[job]; m != nil && m.State == Starting {
+	m := s.byID[job]
+	if m != nil && m.State == Starting {
 		s.setState(now, m, Running, "")
 		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup, PreparedSeconds: prepared})
+	}
+	if m != nil {
+		m.Starts = append(m.Starts, startup)
 	}
 	s.started = latest(s.started, startup)
 	if move := save + startup; move >= 0 {
@@ -489,7 +503,7 @@ func (s *scheduler) start(now float64, m *member, l lease) action {
 	}
 	cost := 0.0
 	if m.Stretch > 0 {
-		cost = s.engine.Preemption.Seconds
+		cost = s.engine.Preemption.Of(&m.trace).Seconds
 		m.Moves++
 	} else {
 		m.Began = fromUnix(now)

@@ -169,6 +169,34 @@ func TestChargeOfMoves(t *testing.T) {
 	}
 }
 
+// TestChargeOfSlowStarter: a job that takes long to start, among many that do not, is charged with its own moves: it does not move to
+// a type on which it is faster by less than it loses.
+func TestChargeOfSlowStarter(t *testing.T) {
+	for _, policy := range []string{"fifo_perf", "srtf", "tiresias"} {
+		const from = 1000.0
+		var jobs []Trial
+		for id := 1; id <= 8; id++ {
+			j := Trial{Job: Job{ID: id, Total: 2}, Spec: Spec{Submitted: fromUnix(from + 3*float64(id)), Min: 1, Max: 1}, Steps: 2, First: 0.1, Again: 0.1, Save: 0.1, Measured: 0.5, Rate: func(int, int) float64 { return 2 }}
+			switch id {
+			case 7:
+				j.Job.Total, j.Steps, j.Pinned = 120, 120, true // holds a
+			case 8:
+				j.Job.Total, j.Steps, j.First, j.Again, j.Rate = 100, 100, 40, 40, func(device, _ int) float64 { return []float64{1.5, 1}[device] }
+			}
+			jobs = append(jobs, j)
+		}
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}, {Name: "b", Count: 1}}, Round: 60, From: from, Policies: []Span{{From: from, Policy: policy}}, Jobs: jobs,
+			Log: func(e Event) {
+				if e.Kind == EventStart && e.Job == 8 && e.Stretch > 1 {
+					t.Errorf("%s: job 8 moves to %s after %.0f s", policy, e.Device, e.Time-unix(jobs[7].Spec.Submitted))
+				}
+			}}
+		if _, err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestRestoreOtherTypes: leases refer to types by index, so that a state of as many other types must not be restored.
 func TestRestoreOtherTypes(t *testing.T) {
 	w := newWorld(t, "srtf", smallCluster, nil, 0)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
@@ -29,6 +31,7 @@ type Config struct {
 	StateDir string
 	Site     Site
 	Policy   string
+	Stated   bool          // Policy prevails over requests for another one that waited for a server
 	Round    time.Duration // 0: 6 minutes
 	Seed     int64         // of policies that draw random numbers
 	// Pairs are rates of a job with the first name beside one with the second, relative to that alone, that were measured
@@ -117,6 +120,7 @@ type live struct {
 	partner    guarded[string]
 	shared     bool        // another job has shared its devices in this life
 	held       time.Time   // start of this life, or its adoption
+	stored     float64     // CostUSD when it was last to be stored
 	resident   float64     // GiB of memory that its processes hold; 0: unknown
 	unshared   int         // successive readings without another job on its devices
 	expected   *prediction // of the start for which it waits; nil: none
@@ -357,13 +361,7 @@ func (s *server) wait() time.Duration {
 }
 
 func (s *server) running() int {
-	n := 0
-	for _, l := range s.jobs {
-		if l.interrupts != nil {
-			n++
-		}
-	}
-	return n
+	return stat.Count(s.sortedJobs(), func(l *live) bool { return l.interrupts != nil })
 }
 
 // step decides, stores the intention, and carries it out. While the disk is full no job is started, which would fail, or
@@ -417,15 +415,7 @@ func (s *server) leave(l *live) {
 
 // places describes the devices of a job: "a100 0,1".
 func places(j *Job) string {
-	text := j.Device
-	for i, g := range j.Where {
-		sep := ","
-		if i == 0 {
-			sep = " "
-		}
-		text += fmt.Sprintf("%s%d", sep, g)
-	}
-	return text
+	return strings.TrimSpace(j.Device + " " + strings.ReplaceAll(strings.Trim(fmt.Sprint(j.Where), "[]"), " ", ","))
 }
 
 // sortedJobs returns the jobs by id.

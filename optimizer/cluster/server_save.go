@@ -21,7 +21,7 @@ func (s *server) record(now float64, e Event) {
 		case EventLeft:
 			e.Exited = l.exited
 		case EventEnd:
-			e.Launches = l.launches
+			e.Launches, e.Exited = l.launches, l.exited
 		}
 	}
 	s.wrote(s.log.add(e))

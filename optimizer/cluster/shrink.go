@@ -277,13 +277,13 @@ func (s *server) future(now float64) (Simulation, error) {
 
 // future returns the simulation of the present jobs of a scheduler, with the rates that a learner knows.
 func future(now float64, s *scheduler, rates *learner, devices []Device, jobs []*Job, specs []*Spec) (Simulation, error) {
-	sim := Simulation{Devices: devices, Round: s.Round, From: now, Policies: []Span{{now, s.Policy}}, Known: true}
+	sim := Simulation{Devices: devices, Round: s.Round, From: now, Policies: []Span{{now, s.Policy}}, Known: true, Failing: true}
 	var err error
 	if sim.State, err = s.State(); err != nil {
 		return sim, err
 	}
-	move := s.engine.Preemption.Seconds
 	for i, j := range jobs {
+		move := s.engine.Preemption.Of(&s.byID[j.ID].trace).Seconds
 		total, done := rates.Work(j.ID)
 		known := map[[2]int]float64{}
 		for d := range devices {

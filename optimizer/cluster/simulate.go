@@ -28,6 +28,8 @@ type Simulation struct {
 	Crowding float64
 	// Known gives policies the rates of the jobs from the start; by default they learn them as live ones do.
 	Known bool
+	// Failing lets jobs keep their devices in a decision in which the policy fails, as a server does; by default that is an error.
+	Failing bool
 	// Until ends the simulation with an error; 0: never.
 	Until float64
 	Log   func(Event) // nil: none
@@ -161,7 +163,7 @@ type virtualJob struct {
 	ended, runs bool
 }
 
-// Run simulates until all jobs have ended. A job that never gets devices, and a policy that fails, are errors.
+// Run simulates until all jobs have ended. A job that never gets devices is an error, and so is a policy that fails, unless Failing.
 func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 	w, err := s.open()
 	for n := 0; err == nil && !w.over(); n++ {
@@ -249,7 +251,7 @@ func (w *virtualCluster) arrived() int {
 func (w *virtualCluster) begin() error {
 	w.learner = newLearner(w.Devices, w.Round)
 	o := options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
-		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil {
+		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil && !w.Failing {
 			w.failure = errors.New(e.Reason)
 		}
 		if w.Log != nil {
@@ -265,6 +267,7 @@ func (w *virtualCluster) begin() error {
 	for i := range w.Jobs {
 		copied := w.Jobs[i]
 		copied.Job.Rates, copied.Job.Pairs = slices.Clone(copied.Job.Rates), slices.Clone(copied.Job.Pairs)
+		copied.Job.Starts, copied.Job.Saves = slices.Clip(copied.Job.Starts), slices.Clip(copied.Job.Saves)
 		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
@@ -352,6 +355,7 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 			return w.end(t)
 		}
 		w.pay(t)
+		t.job.Saves = append(t.job.Saves, t.saved)
 		w.s.Left(w.now, t.job.ID, "lease")
 	case t.runs && t.finish() <= w.now:
 		return w.end(t)

@@ -265,3 +265,19 @@ func TestDamagedEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestStatedPolicy: a policy that a server is started with prevails over a request from before, and later requests over it.
+func TestStatedPolicy(t *testing.T) {
+	for stated, want := range map[bool]string{true: "fifo_packed", false: "srtf"} {
+		s, _ := memoryServer(t)
+		s.Policy, s.Stated = "fifo_packed", stated
+		for _, request := range [][2]string{{"srtf", want}, {"themis", "themis"}} {
+			if err := SetPolicy(s.StateDir, request[0]); err != nil {
+				t.Fatal(err)
+			}
+			if s.takeSpool(); s.scheduler.Policy != request[1] {
+				t.Errorf("stated %v: policy %s, want %s", stated, s.scheduler.Policy, request[1])
+			}
+		}
+	}
+}

@@ -188,6 +188,18 @@ func TestResumeRefused(t *testing.T) {
 	}
 }
 
+// TestOtherNodesOfTheEngine: a run that continues on other nodes of its engine, as in a cluster, has no warning of another engine.
+func TestOtherNodesOfTheEngine(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, resumable(10, 1))
+	s.cfg.SLA, s.cfg.Warn = sla.Spec{CostMaxUSD: 0.005}, []float64{}
+	first := s.run()
+	res := s.resume(first.Dir, Change{CostMaxUSD: 1, Engine: "local"})
+	if res.Code != CodeDone || strings.Contains(fmt.Sprint(res.Record.Warnings), "another engine") {
+		t.Errorf("exit %d (%v), warnings %q", res.Code, res.Err, res.Record.Warnings)
+	}
+}
+
 // TestInfeasible: if earlier runs show that a limit cannot be met, nothing is started, and the error names the
 // limits that would suffice.
 func TestInfeasible(t *testing.T) {

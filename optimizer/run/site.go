@@ -100,6 +100,7 @@ func (r *run) reopenSite(ctx context.Context) error {
 // become those of the new place, and what was timed at the old one no longer counts. The money spent, and the limits of
 // the SLA, stay.
 func (r *run) changeEngine(ctx context.Context, c Change) error {
+	before := cmp.Or(r.Config.Engine, "local")
 	r.Config.Engine, r.Config.EngineArgs, r.Config.Place = c.Engine, c.EngineArgs, engine.Kind{}
 	if c.BillingHour > 0 {
 		r.Config.BillingHour = c.BillingHour
@@ -134,7 +135,9 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 	}
 	r.rec.Host, r.rec.Prices = journal.Host{Host: r.Host}, journal.Prices{Rates: r.Rates}
 	r.rec.Baseline = nil
-	r.warn("continues on another engine: " + cmp.Or(c.Engine, "local"))
+	if now := cmp.Or(c.Engine, "local"); now != before {
+		r.warn("continues on another engine: " + now)
+	}
 	return nil
 }
 

@@ -82,7 +82,7 @@ func (e *Engine) claimShares(r *Runnable) {
 		default:
 			debt := r.deficit[d] + float64(x*e.Interval)
 			if r.Device == d {
-				debt += e.Interval/2 + 20*e.Preemption.Seconds // advantage of the current holder of a device
+				debt += e.Interval/2 + 20*min(e.Preemption.Of(r.A.Job).Seconds, max(e.Interval/2, e.Preemption.Seconds)) // advantage of the current holder of a device
 			}
 			e.owed = append(e.owed, claim{r, d, debt, x})
 		}

@@ -259,5 +259,5 @@ func (e *Engine) minGain(r *Runnable, device int) float64 {
 	if r.Device == device || r.Device < 0 {
 		return 1e-9
 	}
-	return max(1e-9, 2*e.Preemption.Seconds/e.Interval)
+	return max(1e-9, 2*e.Preemption.Of(r.A.Job).Seconds/e.Interval)
 }

@@ -27,6 +27,8 @@ type Job struct {
 	SLO     float64 // deadline as a multiple of Seconds after arrival; NaN none
 	// Deadline is in seconds from the start of the trace; NaN if none.
 	Deadline float64
+	// Restart is the measured loss in seconds of this job when it is moved; 0: that of all jobs.
+	Restart float64
 	// User and Queue (virtual cluster), if the trace contains them.
 	User, Queue string
 	// Mode is the adaptation of the batch size during the run, if the trace contains it (Shockwave: static, accordion,
@@ -48,6 +50,14 @@ type DeviceType struct {
 type Preemption struct {
 	Seconds float64 // seconds on the new devices before it continues
 	Steps   float64 // steps since the last checkpoint, which are repeated
+}
+
+// Of returns the loss of a job.
+func (p Preemption) Of(j *Job) Preemption {
+	if j.Restart > 0 {
+		p.Seconds = j.Restart
+	}
+	return p
 }
 
 // JobState is an active job: arrived and not finished.

@@ -279,7 +279,7 @@ func (j *job) take(e *cluster.Event) {
 		if l := len(j.Lives) - 1; e.State == cluster.Done && l >= 0 && j.Total > 0 {
 			j.Done, j.Lives[l].Done = j.Total, j.Total // the last steps are read late
 		}
-		j.End, j.State, j.CostUSD, j.Launches = e.Time, e.State, known(e.CostUSD), e.Launches
+		j.End, j.State, j.CostUSD, j.Launches = cmp.Or(e.Exited, e.Time), e.State, known(e.CostUSD), e.Launches
 		j.Done = max(j.Done, e.Done)
 	default:
 		if len(j.Lives) > 0 {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/cluster"
@@ -42,8 +41,8 @@ func (a *auditor) draw(ctx context.Context) error {
 			}
 		}
 		var err error
-		if w.day, err = w.simulate(ctx, a.day.Policies); err != nil {
-			return fmt.Errorf("simulate the day under %s: %w", strings.Join(a.Policies, ", then "), err)
+		if w.day, err = w.simulate(ctx, nil); err != nil {
+			return fmt.Errorf("simulate the day under %s: %w", a.policyWords(), err)
 		}
 		if w.isolated, err = w.simulate(ctx, []cluster.Span{{From: a.day.From, Policy: "isolated"}}); err != nil && ctx.Err() != nil {
 			return err
@@ -172,7 +171,7 @@ func (a *auditor) returned(ctx context.Context) error {
 		w := a.worlds[k]
 		whole := *w.scenario
 		whole.whole = true
-		out, err := whole.simulate(ctx, a.day.Policies)
+		out, err := whole.simulate(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("simulate the day without the return of unused devices: %w", err)
 		}

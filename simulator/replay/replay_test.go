@@ -149,6 +149,17 @@ func TestUnfinishedJobsMissTheirDeadlines(t *testing.T) {
 	}
 }
 
+// TestDeadlineOfLateNotice: a job whose training exited before its deadline has kept it, also if a server noticed that later.
+func TestDeadlineOfLateNotice(t *testing.T) {
+	events := append(single(), cluster.Event{Kind: cluster.EventServe, Time: at(400), Policy: "fifo", Round: 60, Devices: fourTypes, Restarted: true},
+		cluster.Event{Kind: cluster.EventLeft, Time: at(400), Job: 1, Stretch: 1, Device: "k80", GPUs: 1, Done: 200, Exited: at(103), Reason: "exited"},
+		cluster.Event{Kind: cluster.EventEnd, Time: at(400), Job: 1, State: cluster.Done, Done: 200, Total: 200, CostUSD: 1, Exited: at(103)})
+	events[1].Deadline = at(300)
+	if a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 2}); a.Live.DeadlinesKept != 1 || math.Abs(float64(a.Live.MeanJCTS)-103) > 0.1 {
+		t.Errorf("deadlines kept %v, completion time %v, want 1 and 103", a.Live.DeadlinesKept, a.Live.MeanJCTS)
+	}
+}
+
 // checkReplay audits the day of a policy whose mean completion times are known for all policies.
 func checkReplay(t *testing.T, s *scenario, policy string, truth map[string]float64) {
 	a := audit(t, s.live(t, policy), Options{Policies: sixPolicies, Draws: 4})
@@ -480,6 +491,23 @@ func TestLateRequest(t *testing.T) {
 	}
 	if a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 1}); a.Waste.Lost != 1 {
 		t.Errorf("%d lives ended without a request, want 1", a.Waste.Lost)
+	}
+}
+
+// TestFailingPolicyOfTheDay: a policy that cannot decide for the jobs of a day does not prevent its audit: jobs keep their
+// devices in the simulation, as live. As one of the others, it is not simulated.
+func TestFailingPolicyOfTheDay(t *testing.T) {
+	s := drawDay(7, 6)
+	s.jobs[2].GPUs, s.jobs[2].MaxGPUs = 2, 2
+	s.jobs[2].rate = map[place]float64{{"k80", 2}: 3}
+	events := s.live(t, "fifo_perf")
+	events[0].Policy = "allox" // for jobs of one device
+	a := audit(t, events, Options{Policies: []string{"allox", "srtf"}, Draws: 2})
+	if !page.Known(float64(a.Simulated.MeanJCTS)) || len(a.Jobs) != 6 {
+		t.Errorf("simulated %v", a.Simulated)
+	}
+	if srtf, allox := a.Others[0], a.Others[1]; srtf.Failed != "" || !page.Known(float64(srtf.Change.Value)) || !strings.Contains(allox.Failed, "single device") {
+		t.Errorf("srtf %+v, allox %+v", srtf, allox)
 	}
 }
 

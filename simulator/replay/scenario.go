@@ -36,10 +36,13 @@ type simulated struct {
 	other              func(n int) cluster.LifeCosts // of the n-th life, if the day is not followed
 }
 
-// simulate runs the scenario under policies, which replace one another.
+// simulate runs the scenario under policies, which replace one another; nil: those of the day, which may fail as they do live.
 func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*cluster.Outcome, error) {
-	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, From: s.day.From, Policies: policies, Log: s.log, Crowding: s.crowding,
+	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, From: s.day.From, Policies: policies, Failing: policies == nil, Log: s.log, Crowding: s.crowding,
 		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
+	if policies == nil {
+		sim.Policies = s.day.Policies
+	}
 	for _, j := range s.jobs {
 		sim.Jobs = append(sim.Jobs, s.trial(j))
 		for _, k := range j.Shrinks {

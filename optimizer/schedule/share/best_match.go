@@ -71,7 +71,7 @@ func (p bestMatch) assign(s *schedule.Snapshot) {
 		if p.shortest && best > 0 {
 			remaining := j.Remaining
 			if j.Held > 0 {
-				remaining = afterLoss(s.Preemption, remaining, j.Rate[j.Device])
+				remaining = afterLoss(s.Preemption.Of(j.Job), remaining, j.Rate[j.Device])
 			}
 			short = shortness(best, remaining)
 		}

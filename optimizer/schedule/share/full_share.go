@@ -79,7 +79,7 @@ func restRate(s *schedule.Snapshot, j *schedule.JobState, z size) float64 {
 	if j.Held == 0 || z.Device == j.Device && z.GPUs == j.Held {
 		return z.Rate
 	}
-	return afterRestart(s.Preemption, j.Remaining, z.Rate)
+	return afterRestart(s.Preemption.Of(j.Job), j.Remaining, z.Rate)
 }
 
 // afterRestart returns the mean rate over the remaining steps of a job that restarts first.

@@ -211,7 +211,8 @@ func (p *pairing) restart(i int) float64 {
 	if d < 0 || d != p.before[i] {
 		return 0
 	}
-	seconds := p.Preemption.Seconds + p.Preemption.Steps/p.Jobs[i].Rate[d]
+	loss := p.Preemption.Of(p.Jobs[i].Job)
+	seconds := loss.Seconds + loss.Steps/p.Jobs[i].Rate[d]
 	return p.aloneValue(i, d) * seconds / lasting
 }
 

@@ -123,7 +123,7 @@ func (o *clusterServeOptions) run() error {
 	defer stop()
 	agent := newAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
-	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Pairs: pairs, Agent: agent, Message: o.message,
+	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Stated: o.Changed("policy"), Round: round, Seed: o.seed, Shrink: o.shrink, Pairs: pairs, Agent: agent, Message: o.message,
 		Ready: func() {
 			o.message(fmt.Sprintf("serving %s on %s, policy %s, rounds of %s", o.State(), describe(site.Devices()), o.policy, o.round))
 		}}, signals)
@@ -272,7 +272,7 @@ func policyCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 			if !alive {
-				return e.PrintResult(fmt.Sprintf("no server runs: %s applies once one is started by optimize cluster serve", args[0]), map[string]any{"policy": args[0], "served": false})
+				return e.PrintResult(fmt.Sprintf("no server runs: %s applies once one is started by optimize cluster serve without --policy", args[0]), map[string]any{"policy": args[0], "served": false})
 			}
 			return e.PrintResult(fmt.Sprintf("policy %s, until now %s", args[0], s.Policy), map[string]any{"policy": args[0], "served": true})
 		},

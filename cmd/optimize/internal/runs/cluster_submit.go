@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -130,6 +131,11 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	argv, _, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
 		return cluster.Spec{}, err
+	}
+	if cfg.Train == "" { // programs by name are found here: the server may have another PATH
+		cfg.Args = argv
+	} else if strings.EqualFold(filepath.Ext(cfg.Train), ".py") {
+		cfg.Python = argv[0]
 	}
 	cfg.Name = run.NameOf(cfg.Train, argv)
 	s := cluster.Spec{Distributed: inspect.ReadCommand(argv, cfg.Dir).Distributed(), Submitted: time.Now().UTC(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
