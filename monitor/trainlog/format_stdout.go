@@ -80,6 +80,9 @@ func (p *progressParser) read(text []byte, r *Row) bool {
 	if len(p.opts.patterns) > 0 {
 		return p.match(text, r)
 	}
+	if bytes.HasPrefix(text, []byte("$ ")) || bytes.HasPrefix(text, []byte("+ ")) { // a command, as a shell script prints it
+		return false
+	}
 	if p.tableRow(text, r) {
 		return r.known()
 	}

@@ -169,6 +169,7 @@ func TestStdoutLines(t *testing.T) {
 		"colours":             {"\x1b[32mEpoch\x1b[0m \x1b[1m3\x1b[0m/20 loss 0.5\n", []string{"epoch=3 train_loss=0.5"}},
 		"three of twenty":     {"Epoch 3 of 20 finished, epoch time: 12.5 s, loss 1\n", []string{"epoch=3 total_epochs=20 train_loss=1 epoch_time=12.5"}},
 		"no progress":         {"Loading /data/3/20/file\nbatch size 64\n10:20:30 started, lr=0.1\n2025/07/01 hello\nerror 3/4\n", []string{}},
+		"printed commands":    {"$ build/glove -x-max 10 -iter 25 < data/a.bin\n+ python train.py --epoch 25 --data a=b\n", []string{}},
 		"lengths of LIBSVM":   {"optimization finished, #iter = 2034\nobj = -6314.5, rho = -0.75\noptimization finished, #iter = 1988\n", []string{}},
 		"nan":                 {"epoch: 2 loss: nan\n", []string{"epoch=1"}},
 		"validation later":    {"Epoch 1/2\nval_loss: 0.5 val_acc: 0.8\n", []string{"total_epochs=2", "epoch=1 total_epochs=2 test_loss=0.5 test_accuracy=0.8"}},

@@ -27,8 +27,8 @@ func (c *Command) Repeats() bool {
 	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.trained() == several
 }
 
-// Nested reports whether a loop over epochs trains within one over updates or rounds, or one over folds within one over
-// epochs: the length of neither is that of the job in epochs or optimizer steps.
+// Nested reports whether a loop over epochs trains within one over updates or rounds, or one over folds or files
+// within one over epochs: the length of neither is that of the job in epochs or optimizer steps.
 func (c *Command) Nested() bool {
 	return c.inner != nil && c.inner.Nested() || c.source != nil && c.trained() == partly
 }
@@ -98,7 +98,9 @@ func (c *Command) trained() repetition {
 		}
 		if over && learns {
 			fits = append(fits, i)
-			folded = folded || slices.ContainsFunc(s.statements[i+1:s.blockEnd(i)], foldLoop)
+			for j := i + 1; j < s.blockEnd(i) && !folded; j++ {
+				folded = foldLoop(s.statements[j]) || s.partLoop(j)
+			}
 		}
 	}
 	for i := range s.calls {
@@ -171,6 +173,25 @@ var foldName = regexp.MustCompile(`(?i)(^|_|k)folds?(_|$)`)
 func foldLoop(st statement) bool {
 	return st.tokens[0].s == "for" && slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && foldName.MatchString(t.s) })
 }
+
+// partLoop reports whether statement i is the head of a loop over parts of the data, such as its files: it makes a loader
+// before the loop over the batches of each.
+func (s *script) partLoop(i int) bool {
+	made := false
+	for j := i + 1; s.statements[i].tokens[0].s == "for" && j < s.blockEnd(i); j++ {
+		t := s.statements[j].tokens
+		if made && t[0].s == "for" && s.learnsIn(j) {
+			return true
+		}
+		for k := 0; k+1 < len(t); k++ {
+			made = made || t[k].kind == name && t[k+1].s == "(" && makesLoader.MatchString(t[k].s)
+		}
+	}
+	return false
+}
+
+// makesLoader matches the functions that make loaders: DataLoader, create_dataloaders, get_loader.
+var makesLoader = regexp.MustCompile(`(?i)loaders?(_v\d+)?$`)
 
 // overEpochs reports whether statement i is the head of a loop over epochs.
 func (s *script) overEpochs(i int) bool {

@@ -276,6 +276,24 @@ for epoch in range(3):
     for batch in loader: optimizer.step()
 for batch in itertools.islice(loader, 1): optimizer.step()
 `, 10, 3.33333333, 34},
+		"evaluation on some of the training data within a pass": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(3):
+    for i, batch in enumerate(loader):
+        optimizer.step()
+        if i % 4 == 0:
+            for batch in itertools.islice(loader, 1): pass
+`, 30, 3, 60},
+		"the same, without a known length": {`
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self): return iter(range(20))
+loader = torch.utils.data.DataLoader(Data(), 2)
+for epoch in range(3):
+    for i, batch in enumerate(loader):
+        optimizer.step()
+        if i % 4 == 0:
+            for batch in itertools.islice(loader, 1): pass
+`, 30, 3, 60},
 		"length stated too small": {`
 class Loader(torch.utils.data.DataLoader):
     def __iter__(self): return super().__iter__()

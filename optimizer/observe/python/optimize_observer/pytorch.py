@@ -88,10 +88,9 @@ class Loop:
 
     def follow(self, use):
         """Count a pass: an optimizer step has followed its last batch."""
-        if not use.stepped:
-            use.stepped = True
-            if use.passes.use is not use:  # a later pass has begun
-                use.passes.add(use)
+        use.stepped = True
+        if use.passes.use is not use:  # a later pass has begun
+            use.passes.add(use)
         if use.passes is not self.passes:
             self.switch(use.passes)
 
@@ -139,6 +138,10 @@ NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in comple
 
 def plus(a, b):
     return tuple(x + y for x, y in zip(a, b))
+
+
+def minus(x, y):
+    return tuple(a - b for a, b in zip(x, y))
 
 
 def none():
@@ -274,27 +277,32 @@ class Passes:
         return self.use
 
     def add(self, use):
-        self.done = plus(self.done, use.work())
+        """Count what use has done since it was last added. A pass may continue after a later one over the same loader, such
+        as an evaluation on some of the training data."""
+        work = use.work()
+        self.done, use.added = plus(self.done, minus(work, use.added)), work
 
     def total(self):
         """Return the work in the passes, including the current one."""
-        use = self.use
-        return self.done if use is None or not use.stepped else plus(self.done, use.work())
+        if self.use is not None and self.use.stepped:
+            self.add(self.use)
+        return self.done
 
     def since(self):
         """Return the part of total that the Loop has not counted yet."""
-        return tuple(a - b for a, b in zip(self.total(), self.before))
+        return minus(self.total(), self.before)
 
 
 class Use:
     """One pass over a loader, or several by an iterator that the loader keeps (InfiniteDataLoader of YOLOv5). It counts
     from the first optimizer step after one of its batches."""
 
-    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers")
+    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added")
 
     def __init__(self, passes):
         self.passes, self.workers, self.length, self.count = passes, passes.workers, passes.length, passes.count
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
+        self.added = NOTHING  # of its work, counted by passes
 
     def work(self):
         """Return batches, samples, and the share of the data, as an epoch or as the part of one.
@@ -370,6 +378,7 @@ def install_loader(torch):
                     if use.length is None and use.stepped:
                         use.length = use.passes.length = use.batches
                     if use.stepped:
+                        use.passes.add(use)
                         observer.boundary()
                 raise
             use = self.__dict__.get("_optimize_use")
