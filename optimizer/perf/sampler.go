@@ -239,7 +239,7 @@ func relative(logw []float64) []float64 {
 const mostOfOne = 1. / 16
 
 // truncate limits weights to mostOfOne of their sum: a few proposals where the mixture is thin, which have nearly all weight, do not
-// stand for the whole posterior (truncated importance sampling, Ionides 2008). Weights of fewer proposals than that are left alone.
+// stand for the whole posterior (truncated importance sampling, Ionides 2008). Weights of which too few are above 0 are left alone.
 func truncate(w []float64) {
 	rest, limit := floats.Sum(w), math.Inf(1)
 	if floats.Max(w) <= mostOfOne*rest {
