@@ -69,7 +69,7 @@ func TestRealFrameworks(t *testing.T) {
 		trainings   int
 	}{
 		"torch":      {argv: []string{"torch_loop.py"}, framework: "torch", last: "64 - 4 - 64", samples: 4000, checkpoints: "last.pt@16 last.pt@32 last.pt@48 last.pt@64"},
-		"accumulate": {argv: []string{"torch_accumulate.py"}, framework: "torch", last: "16 - 2 - 32", samples: 512},
+		"accumulate": {argv: []string{"torch_accumulate.py"}, framework: "torch", last: "16 - 2 2 32", samples: 512},
 		"no loader":  {argv: []string{"torch_arrays.py"}, framework: "torch", last: "300 - - - -", samples: math.NaN(), checkpoints: "ckpt.pt@100 ckpt.pt@200 ckpt.pt@300"},
 		"hugging face": {argv: []string{"hf_trainer.py"}, framework: "transformers", last: "30 30 3 3 16", samples: 480,
 			checkpoints: "checkpoint-10@10 checkpoint-20@20 checkpoint-30@30"},
@@ -251,7 +251,7 @@ func TestSystemTorch(t *testing.T) {
 	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
 		t.Skipf("%s has no torch", python)
 	}
-	for script, w := range map[string]string{"torch_loop.py": "64 - 4 - 64", "torch_accumulate.py": "16 - 2 - 32", "torch_arrays.py": "300 - - - -"} {
+	for script, w := range map[string]string{"torch_loop.py": "64 - 4 - 64", "torch_accumulate.py": "16 - 2 2 32", "torch_arrays.py": "300 - - - -"} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			o := newReal(t, python)

@@ -55,7 +55,7 @@ for epoch in range(3):
     for batch in loader: optimizer.step()
     for batch in held: pass
     torch.save({}, "last.pt")
-`, framework: "torch", unit: "step", last: "9 - 3 - 4 -", checkpoints: "last.pt@3 last.pt@6 last.pt@9", trainings: 1, setsThreads: true},
+`, framework: "torch", unit: "step", last: "9 - 3 3 4 -", checkpoints: "last.pt@3 last.pt@6 last.pt@9", trainings: 1, setsThreads: true},
 		"torch/accumulation, subclass and second optimizer": {script: `
 import torch
 class Own(torch.optim.SGD):
@@ -65,7 +65,7 @@ own, helper = Own(), torch.optim.SGD()
 for epoch in range(2):
     for i, batch in enumerate(torch.utils.data.DataLoader(list(range(24)), 2)):
         if i % 3 == 2: own.step(); helper.step()
-`, framework: "torch", unit: "step", last: "8 - 2 - 6 -", trainings: 1, setsThreads: true},
+`, framework: "torch", unit: "step", last: "8 - 2 2 6 -", trainings: 1, setsThreads: true},
 		"torch/folds": {script: `
 import torch
 def train():
@@ -73,14 +73,14 @@ def train():
     for epoch in range(4):
         for batch in loader: optimizer.step()
 for fold in range(3): train()
-`, framework: "torch", unit: "step", last: "60 - 12 - 2 -", trainings: 1, setsThreads: true},
+`, framework: "torch", unit: "step", last: "60 - 12 12 2 -", trainings: 1, setsThreads: true},
 		"torch/folds kept by the script": {script: `
 import torch
 folds = [(torch.utils.data.DataLoader(list(range(10)), 2), torch.optim.SGD()) for fold in range(3)]
 for loader, optimizer in folds:
     for epoch in range(20):
         for batch in loader: optimizer.step()
-`, framework: "torch", unit: "step", last: "300 - 60 - 2 -", trainings: 1, setsThreads: true},
+`, framework: "torch", unit: "step", last: "300 - 60 60 2 -", trainings: 1, setsThreads: true},
 		"torch/iterable": {script: `
 import torch
 class Stream(torch.utils.data.IterableDataset):
@@ -88,7 +88,7 @@ class Stream(torch.utils.data.IterableDataset):
 loader, optimizer = torch.utils.data.DataLoader(Stream(), 4), torch.optim.SGD()
 for epoch in range(2):
     for batch in loader: optimizer.step()
-`, framework: "torch", unit: "step", last: "6 - 2 - 4 -", trainings: 1, setsThreads: true},
+`, framework: "torch", unit: "step", last: "6 - 2 2 4 -", trainings: 1, setsThreads: true},
 		"torch/no loader": {script: `
 import torch
 optimizer = torch.optim.SGD()

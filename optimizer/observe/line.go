@@ -32,6 +32,8 @@ type line struct {
 	// progress
 	Step          *float64 `json:"step"`
 	TotalSteps    *float64 `json:"total_steps"`
+	LoopSteps     *float64 `json:"loop_steps"`
+	Loops         int      `json:"loops"`
 	Epoch         *float64 `json:"epoch"`
 	TotalEpochs   *float64 `json:"total_epochs"`
 	Samples       *float64 `json:"samples"`

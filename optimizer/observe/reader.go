@@ -36,6 +36,11 @@ type Progress struct {
 	At, Reached time.Duration
 	// Samples is the number of training samples so far, NaN if unknown.
 	Samples float64
+	// LoopSteps is the number of steps by the loops of the script around them, NaN if unknown.
+	LoopSteps float64
+	// Loops is the number of loops of the script from which the total number of epochs follows; with two or more it is that of
+	// all trainings in them.
+	Loops int
 	// PID is the process, Training the number of its training, from 1: steps decrease only if one of the two changes.
 	PID, Training int
 	// Follows reports that the previous training of the process had finished, completely or stopped early.
@@ -97,7 +102,7 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 		l := next.pending[0]
 		next.pending = next.pending[1:]
 		if r.take(&l) {
-			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), PID: l.PID, Training: l.Training, Follows: r.processes[l.PID].follows})
+			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), Loops: l.Loops, PID: l.PID, Training: l.Training, Follows: r.processes[l.PID].follows})
 		}
 	}
 	return out, nil

@@ -196,6 +196,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.event(Warning, "%s", note)
 	}
 	r.suggestPrintedTotal()
+	r.takeLoops()
 	if o := r.observer; o != nil {
 		if is := r.log.Source().Evidence; was == observe.Observed && is.Discovered() && is != observe.Output { // a further training, not observed
 			o.earlier.extendBy(&o.last)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ type observerClient struct {
 	epochSteps float64       // steps of an epoch, 0 if unknown
 	repeats    bool          // as Progress.Repeats
 	sized      bool          // its rows determine a total: they contain epochs or a total number of steps, or the number of steps is hinted
+	retracted  bool          // the last row has no total any more
 	since      time.Duration // on the monotonic clock: earlier reports were processed by a previous agent
 	facts      observe.Facts
 	last       observe.Progress // latest report
@@ -121,6 +123,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 			o.counted.add(between(&o.last, &p))
 		}
 		o.earlier.add(&o.last, &p, slices.ContainsFunc(facts.Processes, func(q observe.Process) bool { return q.PID == o.last.PID && q.Ended }), o.repeats)
+		o.retracted = o.retracted || fresh && o.last.PID == p.PID && o.last.Training == p.Training && total(&o.last) > 0 && !(total(&p) > 0)
 		o.last = p
 		if !fresh {
 			continue
@@ -136,11 +139,46 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		row.At = now.Add(min(0, p.At-mono))
 		if v, ok := row.Value(columnOf(o.Origin.Unit)); ok && relative[o.Framework] && o.Origin.Unit != "" {
 			row.Set(columnOf(o.Origin.Unit), v+o.Origin.Position)
+			if o.Framework == "torch" { // the total of the first launch remains
+				row.Set(trainlog.TotalEpochs, math.NaN())
+			}
 		}
 		rows = append(rows, row)
 	}
 	o.rows += len(reports)
 	return rows, err
+}
+
+// total returns the total that a report contains, 0 or NaN if it is unknown.
+func total(p *observe.Progress) float64 {
+	if epochs, ok := p.Row.Value(trainlog.TotalEpochs); ok {
+		return epochs
+	}
+	return p.LoopSteps
+}
+
+// loopSource is the source of a total by the loops of the script around the observed steps.
+const loopSource = "the loops around the optimizer step"
+
+// takeLoops takes the total number of steps by the loops of the script where no other source states one, and the total number
+// of epochs in loops over trainings, such as folds, as that of the job. It drops a total that the observer has retracted, because
+// the positions in the loops contradict it.
+func (r *run) takeLoops() {
+	p, o := &r.Progress, r.observer
+	if o == nil || r.log.Source().Evidence != observe.Observed {
+		return
+	}
+	if o.retracted {
+		p.Total, o.retracted = 0, false
+		maps.DeleteFunc(p.Hints, func(_ string, h hint) bool { return h.Source == loopSource })
+	}
+	if o.last.Loops >= 2 {
+		p.Repeats = false
+	}
+	if p.Unit == "step" && p.Total == 0 && !p.Repeats && o.Origin == (origin{}) && o.earlier == (earlierTrainings{}) && o.last.LoopSteps >= p.Done {
+		p.Suggest("step", hint{Units: o.last.LoopSteps, Source: loopSource})
+		o.sized = true
+	}
 }
 
 // earlierTrainings is the work of complete trainings that the present one follows, such as the folds of a

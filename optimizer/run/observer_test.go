@@ -1,9 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -156,6 +158,54 @@ func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 		if rec := s.run().Record; rec.Training.Unit != "epoch" || rec.Log.Format != "observer" || !(float64(rec.Training.TotalUnits) == c.want || c.want == 0 && math.IsNaN(float64(rec.Training.TotalUnits))) {
 			t.Errorf("%q, %q: %v %ss by %s, want %g", c.printed, c.source, rec.Training.TotalUnits, rec.Training.Unit, rec.Log.Format, c.want)
 		}
+	}
+}
+
+// TestTotalByLoops: the observer's total by the loops of the script is that of the job while their positions agree with it, if
+// the command states none.
+func TestTotalByLoops(t *testing.T) {
+	t.Parallel()
+	const folds = "for fold in range(2):\n    for epoch in range(4): train()\n"
+	steps := func(n int) map[string]any { return map[string]any{"loop_steps": n} }
+	epochs := func(n, loops int) map[string]any { return map[string]any{"total_epochs": n, "loops": loops} }
+	for name, c := range map[string]struct {
+		unit, source  string
+		args          []string
+		first, second map[string]any // facts of the first and of the second half of the reports
+		want          float64
+	}{
+		"steps":                        {unit: "step", first: map[string]any{}, second: steps(8), want: 8},
+		"steps, retracted":             {unit: "step", first: steps(20), second: map[string]any{}},
+		"steps, stated otherwise":      {unit: "step", args: []string{"--max_steps", "9"}, first: steps(20), second: steps(20), want: 9},
+		"steps of one of two":          {unit: "step", source: folds, first: steps(20), second: steps(20)},
+		"epochs instead of the option": {unit: "epoch", args: []string{"--epochs", "4"}, first: map[string]any{}, second: epochs(8, 2), want: 8},
+		"epochs, retracted":            {unit: "epoch", args: []string{"--epochs", "9"}, first: epochs(20, 1), second: map[string]any{}, want: 9},
+		"epochs of one fold":           {unit: "epoch", source: folds, first: epochs(8, 1), second: epochs(8, 1)},
+		"epochs of all folds":          {unit: "epoch", source: folds, first: map[string]any{}, second: epochs(8, 2), want: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 8 {
+					facts := map[string]any{"step": a.epoch + 1, "step_seconds": 0.05}
+					if c.unit == "epoch" {
+						facts["epoch"] = a.epoch + 1
+					}
+					maps.Copy(facts, map[bool]map[string]any{true: c.first, false: c.second}[a.epoch < 4])
+					a.progress(1, facts)
+				}
+				return finished
+			})
+			s.cfg.Args = c.args
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, s.cfg.Train), []byte(cmp.Or(c.source, "train()\n")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			rec := s.run().Record
+			if got := float64(rec.Training.TotalUnits); rec.Training.Unit != c.unit || !(got == c.want || c.want == 0 && math.IsNaN(got)) {
+				t.Errorf("%v %ss, want %g %ss", got, rec.Training.Unit, c.want, c.unit)
+			}
+		})
 	}
 }
 

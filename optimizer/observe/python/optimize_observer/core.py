@@ -31,6 +31,8 @@ class Training:
         self.unit = "step"
         self.step = 0
         self.epoch = self.total_steps = self.total_epochs = None
+        self.loop_steps = None  # total by the loops around the steps, whose variables are not epochs
+        self.loops = None  # number of loops around the passes that total_epochs follows from
         self.samples = None  # processed so far by all ranks
         self.batch_size = None  # samples of one step over all ranks
         self.data_count = None  # samples of one epoch
@@ -269,7 +271,7 @@ class Observer:
         losses = {k: number(v) for k, v in t.losses.items()}
         self.write("progress", training=t.number, framework=t.framework, rank=rank, world=world, step=whole(t.step),
                    total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
-                   samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
+                   loop_steps=whole(t.loop_steps), loops=t.loops, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
                    closing=number(closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)

@@ -5,12 +5,13 @@ An epoch is a pass over the loader whose batches precede the optimizer steps.
 """
 
 import math
+import re
 import sys
 import weakref
 
 import optimize_observer
 
-from . import workers
+from . import loops, workers
 from .core import clock, observer, safely, timed_save, wrap
 
 TAKEOVER = 50  # steps of other optimizers, without one of the leading optimizer, that replace the leading one
@@ -39,6 +40,7 @@ class Loop:
         self.loaders = []  # the Passes of all existing training loaders
         self.gone = NOTHING  # the work of deleted ones: some scripts create a loader for every epoch
         self.whole = False  # a pass was complete; until then, parts of passes count as well
+        self.length = Length()
 
     def stepped(self, optimizer):
         t = observer.training
@@ -63,13 +65,30 @@ class Loop:
             steps = self.others
             self.succeed(optimizer)
         t.step += steps
+        first = use is not None and not use.stepped
         if use is not None:
             self.follow(use)
+        if first or t.step >= self.length.check:
+            self.measure(use, t.step - steps)
+        if use is not None:
             if use.batches == 1 == use.passes.begun and t.step <= REUSE:  # whether it keeps this batch is unknown
                 observer.report_due = math.inf
             elif observer.report_due == math.inf:
                 observer.report_due = 0.0
         observer.advance(steps)
+
+    def measure(self, use, done):
+        """Find the length of the training by the loops around the caller, before which done steps were made."""
+        t, length = self.training, self.length
+        length.check = max(2 * t.step, 2)
+        try:
+            around, passes = loops.around(use and use.site)
+        except Exception:  # it is not known, or evaluated code of the script fails
+            return length.forget()
+        if passes:
+            before = (use.batches - 1) // use.length if use.length else 0  # by an iterator that is kept
+            done = self.total()[2] - use.work()[2] + before
+        length.find(around, done, passes)
 
     def lead(self, optimizer):
         """Make optimizer the leading one."""
@@ -117,12 +136,13 @@ class Loop:
 
     def fill(self, t, world):
         """Derive epoch, samples and batch size of t from the passes over the training loaders."""
-        passes = self.passes
+        passes, length = self.passes, self.length
+        length.fill(t, passes is not None)
         if passes is None:
             return
         batches, samples, epochs, parts = self.total()
         if t.step > REUSE * batches:
-            t.epoch = t.samples = t.data_count = None
+            t.epoch = t.total_epochs = t.samples = t.data_count = None
             return
         t.epoch = epochs if self.whole else epochs + parts
         if passes.batch_size:
@@ -132,6 +152,55 @@ class Loop:
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
 
+
+class Length:
+    """The length of the training, in passes or steps, by the loops around it. It is known once the positions in the loops agree
+    with what was counted between them: one for each iteration by two positions, one for each n-th by three. For passes in a
+    single loop the first position suffices."""
+
+    def __init__(self):
+        self.check = 1  # the step from which on the next position is taken, where no pass begins before
+        self.forget()
+
+    def forget(self):
+        self.loops = self.at = self.slope = self.total = None
+        self.known = self.passes = False
+        self.depth = 0  # of the loops around passes, without those of a single iteration
+        self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
+
+    def find(self, around, done, passes):
+        """Take a position: done passes or steps were made before it."""
+        index, length = 0, 1
+        for _, _, i, n in around:
+            index, length = index * n + i, length * n
+        loops, slope = (passes, [key for key, _, _, _ in around]), 1.0
+        self.depth = sum(n != 1 for _, _, _, n in around) if passes else 0
+        if loops != self.loops:
+            self.known = passes and self.depth <= 1
+        elif (index, done) == self.at:
+            return
+        else:
+            slope = (index - self.at[0]) / (done - self.at[1]) if done > self.at[1] else 0.0
+            self.known = slope >= 1 and slope in (1, self.slope)
+        self.loops, self.at, self.slope, self.passes = loops, (index, done), slope, passes
+        self.total = done + math.ceil((length - index) / max(slope, 1))
+        by_epochs = self.total == length and not passes and len(around) > 0 and epoch_name.match(around[0][1])
+        self.inner = length // around[0][3] if by_epochs else 0
+
+    def fill(self, t, loaders):
+        """Set the totals of t; without loaders, a loop over epochs counts them."""
+        t.total_epochs = t.loop_steps = t.loops = None
+        if not self.known:
+            return
+        if self.passes:
+            t.total_epochs, t.loops = self.total, self.depth
+        elif self.inner and not loaders:
+            t.epoch, t.total_epochs = t.step / self.inner, self.total // self.inner
+        else:
+            t.loop_steps = self.total
+
+
+epoch_name = re.compile("_*ep(?!s|isode)(?!.*step)", re.IGNORECASE)  # of the variable of a loop over epochs
 
 NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in complete passes, parts of incomplete ones
 
@@ -297,11 +366,12 @@ class Use:
     """One pass over a loader, or several by an iterator that the loader keeps (InfiniteDataLoader of YOLOv5). It counts
     from the first optimizer step after one of its batches."""
 
-    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added")
+    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site")
 
     def __init__(self, passes):
         self.passes, self.workers, self.length, self.count = passes, passes.workers, passes.length, passes.count
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
+        self.site = None  # of the loop over its batches
         self.added = NOTHING  # of its work, counted by passes
 
     def work(self):
@@ -388,6 +458,8 @@ def install_loader(torch):
                 use.waited += clock() - begun
                 use.batches += 1
                 observer.loader = use
+                if use.site is None:
+                    use.site = safely("loops", loops.site)
             return batch
 
         return __next__

@@ -1,0 +1,130 @@
+package observe
+
+import (
+	"fmt"
+	"testing"
+
+	"trainopt/monitor/trainlog"
+)
+
+// TestLoops: the length of a training by the loops of the script around it, in epochs or steps; empty if unknown.
+func TestLoops(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, length string
+	}{
+		"repeated by another module": {`
+open("experiment.py", "w").write("""
+import torch
+class Experiment:
+    def __init__(self, args): self.args = args
+    def train(self):
+        loader, optimizer = torch.utils.data.DataLoader(list(range(10)), 2), torch.optim.SGD()
+        for i in range(self.args.epochs):
+            for batch in loader: optimizer.step()
+""")
+import argparse, sys
+sys.path.insert(0, ".")
+from experiment import Experiment
+args = argparse.Namespace(itr=3, epochs=4)
+for ii in range(args.itr): Experiment(args).train()
+`, "12 epochs"},
+		"a loader for each file": {`
+files = {"a": 10, "b": 20, "c": 30}
+def train(epochs):
+    for e in range(epochs):
+        for name, size in files.items():
+            for batch in torch.utils.data.DataLoader(list(range(size)), 2): optimizer.step()
+train(4)
+`, "12 epochs"},
+		"phases": {`
+loaders = {"train": torch.utils.data.DataLoader(list(range(10)), 2), "val": torch.utils.data.DataLoader(list(range(4)), 2)}
+for n in range(7):
+    for phase in ["train", "val"]:
+        for batch in loaders[phase]:
+            if phase == "train": optimizer.step()
+`, "7 epochs"},
+		"each third iteration": {`
+loader = torch.utils.data.DataLoader(list(range(10)), 2)
+for n in range(20):
+    if n % 3 == 0:
+        for batch in loader: optimizer.step()
+`, "7 epochs"},
+		"one after the other": {`
+loader = torch.utils.data.DataLoader(list(range(10)), 2)
+for n in range(3):
+    for batch in loader: optimizer.step()
+for n in range(5):
+    for batch in loader: optimizer.step()
+`, "8 epochs"},
+		"continued": {`
+begin, last = 6, 10
+for epoch in range(begin, last):
+    for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+`, "4 epochs"},
+		"a single pass":                       {`for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()`, "1 epochs"},
+		"batches by hand":                     {"for epoch in range(3):\n    for i in range(0, 20, 4): optimizer.step()\n", "3 epochs"},
+		"one batch":                           {"for t in range(1, 300 + 1): optimizer.step()\n", "300 steps"},
+		"updates of some epochs":              {"for update in range(5):\n    for epoch in range(4):\n        for i in range(0, 6, 2): optimizer.step()\n", "60 steps"},
+		"steps from the 50th on, each fourth": {"for t in range(1000):\n    if t >= 50 and t % 4 == 0: optimizer.step()\n", "237 steps"},
+		"steps of random number":              {"import random\nrandom.seed(3)\nfor t in range(400):\n    if random.random() < 0.3: optimizer.step()\n", ""},
+		"a variable that is set":              {"for t in range(100):\n    optimizer.step(); t += 1\n", ""},
+		"until a condition":                   {"n = 0\nwhile n < 100: optimizer.step(); n += 1\n", ""},
+		"batches of a generator": {`
+def endless(loader):
+    while True: yield from loader
+batches = endless(torch.utils.data.DataLoader(list(range(10)), 2))
+for it in range(30): next(batches); optimizer.step()
+`, "30 steps"},
+		"left early": {`
+loader = torch.utils.data.DataLoader(list(range(10)), 2)
+for n in range(9):
+    for i, batch in enumerate(loader):
+        if i == 2: break
+        optimizer.step()
+`, ""},
+		"variables that the script keeps": {`
+def train(epochs=4):
+    settings = locals()
+    for n in range(epochs):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+    assert list(settings) == ["epochs"], settings
+train()
+`, ""},
+		"code of the script": {`
+class Settings:
+    def __getattr__(self, name): asked.append(name); return 3
+asked, settings = [], Settings()
+for epoch in range(settings.epochs):
+    for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+assert asked == ["epochs"], asked
+`, ""},
+		"a search by a library": {`
+import os
+os.makedirs("site-packages", exist_ok=True)
+open("site-packages/search.py", "w").write("def search(f):\n    for i in range(3): f()\n")
+sys.path.insert(0, "site-packages")
+from search import search
+def train():
+    for n in range(4):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+search(train)
+`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			f := o.must("import sys, torch\noptimizer = torch.optim.SGD()\n" + c.script)
+			length := ""
+			if n := o.last(trainlog.TotalEpochs); n > 0 {
+				length += fmt.Sprintf("%g epochs", n)
+			}
+			if n := o.rows[len(o.rows)-1].LoopSteps; n > 0 {
+				length += fmt.Sprintf("%g steps", n)
+			}
+			want(t, "length", length, c.length)
+			if len(f.Failures) > 0 {
+				t.Errorf("failures: %+v", f.Failures)
+			}
+		})
+	}
+}

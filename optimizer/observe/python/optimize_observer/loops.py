@@ -1,0 +1,251 @@
+"""The length of a training by the for loops of the script around an optimizer step.
+
+A length is known if each of them iterates over a range or a collection that follows from variables: no code of the script is
+called. Whether each iteration makes one pass or step is for the caller to verify, by several positions.
+"""
+
+import ast
+import builtins
+import operator
+import os
+import sys
+import sysconfig
+
+import optimize_observer
+
+SOURCE = 2 << 20  # bytes; larger files are not parsed
+BEGAN = os.getcwd()  # relative names of files are relative to it, even after the script has changed its directory
+OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
+LIBRARIES = tuple({os.path.realpath(p) + os.sep for k, p in sysconfig.get_paths().items() if "lib" in k})
+
+# Modules that call the functions of a script without a training loop of their own.
+CALLERS = ("torch", "accelerate", "functools", "contextlib", "runpy", "multiprocessing", "click", "typer", "hydra", "fire", "absl",
+           "lightning.fabric", "lightning_fabric")
+
+BARS = {"tqdm", "track", "trange", "enumerate", "list", "tuple"}  # callables whose first argument is iterated over
+FUNCTIONS = (range, int, len, min, max)
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv}
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+READERS = {"locals", "vars", "eval", "exec"}  # may keep the snapshot of the variables of a frame
+SNAPSHOTS = sys.version_info < (3, 13)  # reading the variables of a function leaves references to them in its frame
+OPTIMIZED = 0x1  # code flag of functions
+GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
+
+functions = {}  # file -> {(first line, name): its node}
+library = {}  # file -> whether it belongs to a library
+
+
+class Unknown(Exception):
+    """The length of a loop does not follow from variables."""
+
+
+def of_library(path):
+    if path not in library:
+        real = os.path.realpath(os.path.join(BEGAN, path))
+        library[path] = path.startswith("<") or real.startswith(LIBRARIES) or "/site-packages/" in real or "/dist-packages/" in real
+    return library[path]
+
+
+def site():
+    """Return where the script asks for a batch: the code and line of its innermost frame."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(OWN) and not of_library(code.co_filename):
+            return code, frame.f_lineno
+        frame = frame.f_back
+    return None, 0
+
+
+def around(batches):
+    """Return the for loops around the caller, outermost first, as tuples (key, variable, index, length), and whether these are
+    the loops around the one over the batches that were requested at batches, a site or None. Raise Unknown for other loops."""
+    loops, opaque, passes = [], False, False
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(OWN):
+            pass
+        elif of_library(code.co_filename):
+            name = frame.f_globals.get("__name__") or ""
+            opaque = opaque or not any(name == c or name.startswith(c + ".") for c in CALLERS)
+        else:
+            here = enclosing(frame)
+            if batches is not None and code is batches[0] and not passes:
+                for k, loop in enumerate(here):
+                    if isinstance(loop, ast.For) and loop.lineno <= batches[1] <= loop.iter.end_lineno:
+                        loops, here, opaque, passes = [], here[k + 1:], False, True
+                        break
+            loops += [(loop, frame) for loop in here]
+        frame = frame.f_back
+    if opaque:
+        raise Unknown("a library")
+    return [position(loop, frame) for loop, frame in reversed(loops)], passes
+
+
+def enclosing(frame):
+    """Return the loops around the current line of a frame, innermost first; None stands for what may be a loop."""
+    code, line = frame.f_code, frame.f_lineno
+    node = parsed(code.co_filename).get((code.co_firstlineno if code.co_name != "<module>" else 0, code.co_name))
+    if node is None or code.co_flags & GENERATOR:
+        return [None]
+    loops, inner = [], node
+    while inner is not None:
+        node = inner
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)) and node.body[0].lineno <= line <= node.body[-1].end_lineno:
+            loops.insert(0, node)
+        inner = next((s for s in statements(node) if s.lineno <= line <= s.end_lineno), None)
+    if not hasattr(node, "body") and any(isinstance(n, COMPREHENSIONS) for n in ast.walk(node)):
+        loops.insert(0, None)
+    return loops
+
+
+def statements(node):
+    """Yield the statements in the blocks of a node."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif hasattr(child, "body") and not isinstance(child, ast.expr):  # of an except or case
+            for statement in child.body:
+                yield statement
+
+
+def parsed(path):
+    """Return the functions of a source file by first line and name; none if it cannot be parsed."""
+    if path not in functions:
+        found = functions[path] = {}
+        path = os.path.join(BEGAN, path)
+        try:
+            if os.stat(path).st_size <= SOURCE:
+                with open(path, "rb") as f:
+                    tree = ast.parse(f.read())
+                found[0, "<module>"] = tree
+                for node in ast.walk(tree):
+                    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                        found[min([node.lineno] + [d.lineno for d in node.decorator_list]), node.name] = node
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            found.clear()
+    return functions[path]
+
+
+def position(loop, frame):
+    """Return (key, variable, index, length) of a loop in a frame."""
+    code = frame.f_code
+    if not isinstance(loop, ast.For) or READERS.intersection(code.co_names):
+        raise Unknown("a loop without a length")
+    stored = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    if any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in stored for s in loop.body for n in ast.walk(s)):
+        raise Unknown("the variable is set")
+    local = frame.f_locals
+    try:
+        index, length = place(loop, (local, frame.f_globals, vars(builtins)))
+    finally:
+        if SNAPSHOTS and code.co_flags & OPTIMIZED:
+            local.clear()
+    return id(loop), getattr(loop.target, "id", ""), index, length
+
+
+def place(loop, scopes):
+    """Return the index of the current iteration of a loop, and the number of iterations."""
+    target, values = loop.target, loop.iter
+    if isinstance(values, ast.Call) and called(values) == "enumerate" and isinstance(target, ast.Tuple):
+        start = value(values.args[1], scopes) if len(values.args) > 1 else 0
+        return value(target.elts[0], scopes) - start, len(sequence(values, scopes))
+    values, now = sequence(values, scopes), value(target, scopes)
+    if isinstance(values, range):
+        return values.index(now), len(values)
+    at = [k for k, v in enumerate(values) if same(v, now)]
+    if len(at) != 1:
+        raise Unknown("equal values")
+    return at[0], len(values)
+
+
+def same(a, b):
+    """Report whether a and b are one object, equal words or numbers, or tuples of such."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if type(a) is tuple:
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) in (str, int) and a == b
+
+
+def called(node):
+    """Return the last part of the name that a call calls."""
+    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+
+
+def sequence(node, scopes):
+    """Return the values of an iterable expression as a range, list or tuple."""
+    if isinstance(node, ast.Call):
+        name = called(node)
+        if name == "trange":
+            return range(*[value(a, scopes) for a in node.args])
+        if name in BARS and node.args:
+            return sequence(node.args[0], scopes)
+        if name in ("items", "keys", "values") and isinstance(node.func, ast.Attribute) and not node.args:
+            owner = value(node.func.value, scopes)
+            if type(owner) is dict:
+                return list(getattr(owner, name)())
+        if name == "split" and isinstance(node.func, ast.Attribute):
+            folds = value(node.func.value, scopes)
+            if type(folds).__module__.startswith("sklearn.model_selection"):
+                return range(plain(attribute(folds, "n_splits")))
+    values = value(node, scopes)
+    if type(values).__module__.startswith("tqdm"):
+        values = vars(values).get("iterable")
+    if type(values) is dict:
+        return list(values)
+    if type(values) not in (range, list, tuple):
+        raise Unknown(type(values).__name__)
+    return values
+
+
+def value(node, scopes):
+    """Return the value of an expression of names, attributes, items, numbers and arithmetic."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        for scope in scopes:
+            if node.id in scope:
+                return scope[node.id]
+    elif isinstance(node, ast.Attribute):
+        return attribute(value(node.value, scopes), node.attr)
+    elif isinstance(node, ast.Tuple):
+        return tuple(value(e, scopes) for e in node.elts)
+    elif isinstance(node, ast.List):
+        return [value(e, scopes) for e in node.elts]
+    elif isinstance(node, ast.Subscript):
+        owner, key = value(node.value, scopes), value(getattr(node.slice, "value", node.slice) if type(node.slice).__name__ == "Index" else node.slice, scopes)
+        if isinstance(owner, dict) and dict.__contains__(owner, key):
+            return dict.__getitem__(owner, key)
+        if type(owner) in (list, tuple):
+            return owner[key]
+    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        return OPERATORS[type(node.op)](plain(value(node.left, scopes)), plain(value(node.right, scopes)))
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        function = value(node.func, scopes)
+        if any(function is f for f in FUNCTIONS):
+            return function(*[plain(value(a, scopes)) for a in node.args])
+    raise Unknown(type(node).__name__)
+
+
+def plain(v):
+    """Return v if its operations are not those of the script."""
+    if type(v) not in (int, float, bool, str, list, tuple, dict, range):
+        raise Unknown(type(v).__name__)
+    return v
+
+
+def attribute(owner, name):
+    """Return an attribute without calling the code of its owner."""
+    if isinstance(owner, dict) and dict.__contains__(owner, name):
+        return dict.__getitem__(owner, name)
+    for scope in (owner,) + (owner.__mro__ if isinstance(owner, type) else type(owner).__mro__):
+        try:
+            fields = object.__getattribute__(scope, "__dict__")
+        except AttributeError:
+            continue
+        if name in fields:
+            found = fields[name]
+            return found if scope is owner else plain(found)
+    raise Unknown(name)
