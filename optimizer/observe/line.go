@@ -34,6 +34,7 @@ type line struct {
 	TotalSteps    *float64 `json:"total_steps"`
 	LoopSteps     *float64 `json:"loop_steps"`
 	Loops         int      `json:"loops"`
+	TrainingsLeft int      `json:"trainings_left"`
 	Epoch         *float64 `json:"epoch"`
 	TotalEpochs   *float64 `json:"total_epochs"`
 	Samples       *float64 `json:"samples"`

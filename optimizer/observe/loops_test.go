@@ -36,6 +36,13 @@ def train(epochs):
             for batch in torch.utils.data.DataLoader(list(range(size)), 2): optimizer.step()
 train(4)
 `, "12 epochs"},
+		"folds of six batches": {`
+def train(n):
+    optimizer = torch.optim.SGD()
+    for k in range(n):
+        for batch in torch.utils.data.DataLoader(list(range(48)), 8): optimizer.step()
+for fold in range(4): train(5)
+`, "20 epochs"},
 		"phases": {`
 loaders = {"train": torch.utils.data.DataLoader(list(range(10)), 2), "val": torch.utils.data.DataLoader(list(range(4)), 2)}
 for n in range(7):
@@ -48,7 +55,7 @@ loader = torch.utils.data.DataLoader(list(range(10)), 2)
 for n in range(20):
     if n % 3 == 0:
         for batch in loader: optimizer.step()
-`, "7 epochs"},
+`, "7 epochs, once retracted"},
 		"one after the other": {`
 loader = torch.utils.data.DataLoader(list(range(10)), 2)
 for n in range(3):
@@ -98,8 +105,23 @@ for epoch in range(settings.epochs):
     for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
 assert asked == ["epochs"], asked
 `, ""},
+		"folds of a framework": {`
+import keras.src.models.model as m
+class KFold:
+    __module__ = "sklearn.model_selection"
+    def __init__(self, n): self.n_splits = n
+    def split(self, x): yield from [(1, 2)] * self.n_splits
+folds = KFold(5)
+for fold, (a, b) in enumerate(folds.split(range(10)), 1):
+    model = m.Model()
+    model.fit(100, batch_size=32, epochs=3)
+`, "3 epochs, 5 trainings, 1 left"},
+		"a framework's training in one of two iterations": {`
+import keras.src.models.model as m
+for n in range(6):
+    if n % 2: m.Model().fit(100, batch_size=32, epochs=3)
+`, "3 epochs, 1 trainings, 1 left"},
 		"a search by a library": {`
-import os
 os.makedirs("site-packages", exist_ok=True)
 open("site-packages/search.py", "w").write("def search(f):\n    for i in range(3): f()\n")
 sys.path.insert(0, "site-packages")
@@ -113,13 +135,27 @@ search(train)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newObserved(t)
-			f := o.must("import sys, torch\noptimizer = torch.optim.SGD()\n" + c.script)
+			f := o.must("import os, sys, torch\noptimizer = torch.optim.SGD()\n" + c.script)
 			length := ""
 			if n := o.last(trainlog.TotalEpochs); n > 0 {
 				length += fmt.Sprintf("%g epochs", n)
 			}
 			if n := o.rows[len(o.rows)-1].LoopSteps; n > 0 {
 				length += fmt.Sprintf("%g steps", n)
+			}
+			most, retracted := 0, false
+			for i, r := range o.rows {
+				most = max(most, r.TrainingsLeft)
+				if _, ok := r.Row.Value(trainlog.TotalEpochs); i > 0 && !ok {
+					_, was := o.rows[i-1].Row.Value(trainlog.TotalEpochs)
+					retracted = retracted || was
+				}
+			}
+			if retracted {
+				length += ", once retracted"
+			}
+			if most > 0 {
+				length += fmt.Sprintf(", %d trainings, %d left", most, o.rows[len(o.rows)-1].TrainingsLeft)
 			}
 			want(t, "length", length, c.length)
 			if len(f.Failures) > 0 {

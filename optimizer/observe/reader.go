@@ -41,6 +41,8 @@ type Progress struct {
 	// Loops is the number of loops of the script from which the total number of epochs follows; with two or more it is that of
 	// all trainings in them.
 	Loops int
+	// TrainingsLeft is the number of trainings from this one on, by the loops of the script around them; 0 if unknown.
+	TrainingsLeft int
 	// PID is the process, Training the number of its training, from 1: steps decrease only if one of the two changes.
 	PID, Training int
 	// Follows reports that the previous training of the process had finished, completely or stopped early.
@@ -102,7 +104,7 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 		l := next.pending[0]
 		next.pending = next.pending[1:]
 		if r.take(&l) {
-			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), Loops: l.Loops, PID: l.PID, Training: l.Training, Follows: r.processes[l.PID].follows})
+			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), Loops: l.Loops, TrainingsLeft: l.TrainingsLeft, PID: l.PID, Training: l.Training, Follows: r.processes[l.PID].follows})
 		}
 	}
 	return out, nil

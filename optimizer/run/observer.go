@@ -130,6 +130,9 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		}
 		row := p.Row
 		o.earlier.extend(&row)
+		if left := float64(p.TrainingsLeft); left > 1 && p.Training == 1 || left > 0 && o.earlier != (earlierTrainings{}) {
+			o.earlier.total(&row, &p, left)
+		}
 		epoch, epochs := row.Value(trainlog.Epoch)
 		_, total := row.Value(trainlog.TotalSteps)
 		o.sized = o.sized || epochs || total
@@ -172,7 +175,7 @@ func (r *run) takeLoops() {
 		p.Total, o.retracted = 0, false
 		maps.DeleteFunc(p.Hints, func(_ string, h hint) bool { return h.Source == loopSource })
 	}
-	if o.last.Loops >= 2 {
+	if o.last.Loops >= 2 || o.last.TrainingsLeft > 1 {
 		p.Repeats = false
 	}
 	if p.Unit == "step" && p.Total == 0 && !p.Repeats && o.Origin == (origin{}) && o.earlier == (earlierTrainings{}) && o.last.LoopSteps >= p.Done {
@@ -230,6 +233,16 @@ func (e *earlierTrainings) extend(row *trainlog.Row) {
 	row.Set(trainlog.Step, step+e.steps)
 	row.Set(trainlog.TotalEpochs, math.NaN())
 	row.Set(trainlog.TotalSteps, math.NaN())
+}
+
+// total sets the totals of a row, of a training that the given number of others follow with the same length, itself included.
+func (e *earlierTrainings) total(row *trainlog.Row, each *observe.Progress, left float64) {
+	if epochs, ok := each.Row.Value(trainlog.TotalEpochs); ok {
+		row.Set(trainlog.TotalEpochs, e.epochs+left*epochs)
+	}
+	if steps, ok := each.Row.Value(trainlog.TotalSteps); ok {
+		row.Set(trainlog.TotalSteps, e.steps+left*steps)
+	}
 }
 
 // between returns the work that one training counted between two of its reports; zero if they are of different

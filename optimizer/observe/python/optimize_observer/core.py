@@ -20,6 +20,8 @@ FIRST_INTERVAL, LAST_INTERVAL = 0.5, 5.0  # seconds between progress lines, grow
 POLL_INTERVAL = 0.5  # seconds between checks of the request file
 BURST = 20  # size of the token bucket for checkpoint lines, refilled at two per second
 
+REPEATED = {"transformers", "lightning.pytorch", "pytorch_lightning", "keras", "fastai", "ultralytics", "xgboost", "lightgbm", "catboost"}  # count each training from 0
+
 clock = time.monotonic
 
 
@@ -32,6 +34,7 @@ class Training:
         self.step = 0
         self.epoch = self.total_steps = self.total_epochs = None
         self.loop_steps = None  # total by the loops around the steps, whose variables are not epochs
+        self.left = None  # number of trainings from this one on, by the loops around them
         self.loops = None  # number of loops around the passes that total_epochs follows from
         self.samples = None  # processed so far by all ranks
         self.batch_size = None  # samples of one step over all ranks
@@ -82,6 +85,7 @@ class Observer:
         self.due = self.report_due = 0.0
         self.requests = None
         self.trial = None
+        self.repeats = None  # the Length of trainings that a framework makes
 
     def wrap_exit(self):
         def make(leave):
@@ -164,6 +168,8 @@ class Observer:
             setattr(t, name, value)
         self.training = t
         self.loader = None
+        if framework in REPEATED:
+            self.repeated(t)
         self.due = self.report_due = 0.0
         if self.requests is None:
             from .requests import Requests
@@ -174,6 +180,19 @@ class Observer:
                 self.failed("requests", e)
         self.write("training", **self.facts(t))
         return t
+
+    def repeated(self, t):
+        """Find how many trainings follow by the loops around the call that trains."""
+        from . import loops
+
+        try:
+            self.repeats = self.repeats or loops.Length()
+            around, _ = loops.around(None, loops.CALLERS + (t.framework.partition(".")[0], "trl"))
+            self.repeats.find(around, t.number - 1, True)
+            if self.repeats.known and self.repeats.depth:
+                t.left = self.repeats.total - t.number + 1
+        except Exception:  # the loops have no known length
+            self.repeats = None
 
     def facts(self, t):
         rank, world = self.rank()
@@ -271,7 +290,7 @@ class Observer:
         losses = {k: number(v) for k, v in t.losses.items()}
         self.write("progress", training=t.number, framework=t.framework, rank=rank, world=world, step=whole(t.step),
                    total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
-                   loop_steps=whole(t.loop_steps), loops=t.loops, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
+                   loop_steps=whole(t.loop_steps), loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
                    closing=number(closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)

@@ -6,8 +6,10 @@ called. Whether each iteration makes one pass or step is for the caller to verif
 
 import ast
 import builtins
+import math
 import operator
 import os
+import re
 import sys
 import sysconfig
 
@@ -32,7 +34,43 @@ OPTIMIZED = 0x1  # code flag of functions
 GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
 
 functions = {}  # file -> {(first line, name): its node}
+epoch_name = re.compile("_*ep(?!s|isode)(?!.*step)", re.IGNORECASE)  # of the variable of a loop over epochs
 library = {}  # file -> whether it belongs to a library
+
+
+class Length:
+    """The length of the training, in passes or steps, by the loops around it. It is known once the positions in the loops agree
+    with what was counted between them: one for each iteration by two positions, one for each n-th by three. For passes in a
+    single loop the first position, in its first iteration, suffices."""
+
+    def __init__(self):
+        self.check = 1  # the step from which on the next position is taken, where no pass begins before
+        self.forget()
+
+    def forget(self):
+        self.loops = self.at = self.slope = self.total = None
+        self.known = self.passes = False
+        self.depth = 0  # of the loops around passes, without those of a single iteration
+        self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
+
+    def find(self, around, done, passes):
+        """Take a position: done passes or steps were made before it."""
+        index, length = 0, 1
+        for _, _, i, n in around:
+            index, length = index * n + i, length * n
+        loops, slope = (passes, [key for key, _, _, _ in around]), 1.0
+        self.depth = sum(n != 1 for _, _, _, n in around) if passes else 0
+        if loops != self.loops:
+            self.known = passes and self.depth <= 1 and index == 0
+        elif (index, done) == self.at:
+            return
+        else:
+            slope = (index - self.at[0]) / (done - self.at[1]) if done > self.at[1] else 0.0
+            self.known = slope >= 1 and slope in (1, self.slope)
+        self.loops, self.at, self.slope, self.passes = loops, (index, done), slope, passes
+        self.total = done + math.ceil((length - index) / max(slope, 1))
+        by_epochs = self.total == length and not passes and len(around) > 0 and epoch_name.match(around[0][1])
+        self.inner = length // around[0][3] if by_epochs else 0
 
 
 class Unknown(Exception):
@@ -57,7 +95,7 @@ def site():
     return None, 0
 
 
-def around(batches):
+def around(batches, callers=CALLERS):
     """Return the for loops around the caller, outermost first, as tuples (key, variable, index, length), and whether these are
     the loops around the one over the batches that were requested at batches, a site or None. Raise Unknown for other loops."""
     loops, opaque, passes = [], False, False
@@ -68,7 +106,7 @@ def around(batches):
             pass
         elif of_library(code.co_filename):
             name = frame.f_globals.get("__name__") or ""
-            opaque = opaque or not any(name == c or name.startswith(c + ".") for c in CALLERS)
+            opaque = opaque or not any(name == c or name.startswith(c + ".") for c in callers)
         else:
             here = enclosing(frame)
             if batches is not None and code is batches[0] and not passes:
@@ -166,7 +204,7 @@ def same(a, b):
         return a is b
     if type(a) is tuple:
         return len(a) == len(b) and all(map(same, a, b))
-    return type(a) in (str, int) and a == b
+    return type(a) in (str, int, float) and a == b
 
 
 def called(node):

@@ -5,7 +5,6 @@ An epoch is a pass over the loader whose batches precede the optimizer steps.
 """
 
 import math
-import re
 import sys
 import weakref
 
@@ -40,7 +39,7 @@ class Loop:
         self.loaders = []  # the Passes of all existing training loaders
         self.gone = NOTHING  # the work of deleted ones: some scripts create a loader for every epoch
         self.whole = False  # a pass was complete; until then, parts of passes count as well
-        self.length = Length()
+        self.length = loops.Length()
 
     def stepped(self, optimizer):
         t = observer.training
@@ -87,7 +86,7 @@ class Loop:
             return length.forget()
         if passes:
             before = (use.batches - 1) // use.length if use.length else 0  # by an iterator that is kept
-            done = self.total()[2] - use.work()[2] + before
+            done = round(self.total()[2] - use.work()[2] + before, 6)
         length.find(around, done, passes)
 
     def lead(self, optimizer):
@@ -128,6 +127,19 @@ class Loop:
         if passes not in self.loaders:
             self.loaders.append(passes)
 
+    def set_total(self, t):
+        """Set the totals of t by the loops around it. Without a loader, a loop over epochs counts them."""
+        length = self.length
+        t.total_epochs = t.loop_steps = t.loops = None
+        if not length.known:
+            return
+        if length.passes:
+            t.total_epochs, t.loops = length.total, length.depth
+        elif length.inner and self.passes is None:
+            t.epoch, t.total_epochs = t.step / length.inner, length.total // length.inner
+        else:
+            t.loop_steps = length.total
+
     def total(self):
         """Return the work in all passes: batches and samples of all loaders, epochs of the one with the most."""
         work = [p.since() for p in self.loaders] or [NOTHING]
@@ -136,8 +148,8 @@ class Loop:
 
     def fill(self, t, world):
         """Derive epoch, samples and batch size of t from the passes over the training loaders."""
-        passes, length = self.passes, self.length
-        length.fill(t, passes is not None)
+        passes = self.passes
+        self.set_total(t)
         if passes is None:
             return
         batches, samples, epochs, parts = self.total()
@@ -152,55 +164,6 @@ class Loop:
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
 
-
-class Length:
-    """The length of the training, in passes or steps, by the loops around it. It is known once the positions in the loops agree
-    with what was counted between them: one for each iteration by two positions, one for each n-th by three. For passes in a
-    single loop the first position suffices."""
-
-    def __init__(self):
-        self.check = 1  # the step from which on the next position is taken, where no pass begins before
-        self.forget()
-
-    def forget(self):
-        self.loops = self.at = self.slope = self.total = None
-        self.known = self.passes = False
-        self.depth = 0  # of the loops around passes, without those of a single iteration
-        self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
-
-    def find(self, around, done, passes):
-        """Take a position: done passes or steps were made before it."""
-        index, length = 0, 1
-        for _, _, i, n in around:
-            index, length = index * n + i, length * n
-        loops, slope = (passes, [key for key, _, _, _ in around]), 1.0
-        self.depth = sum(n != 1 for _, _, _, n in around) if passes else 0
-        if loops != self.loops:
-            self.known = passes and self.depth <= 1
-        elif (index, done) == self.at:
-            return
-        else:
-            slope = (index - self.at[0]) / (done - self.at[1]) if done > self.at[1] else 0.0
-            self.known = slope >= 1 and slope in (1, self.slope)
-        self.loops, self.at, self.slope, self.passes = loops, (index, done), slope, passes
-        self.total = done + math.ceil((length - index) / max(slope, 1))
-        by_epochs = self.total == length and not passes and len(around) > 0 and epoch_name.match(around[0][1])
-        self.inner = length // around[0][3] if by_epochs else 0
-
-    def fill(self, t, loaders):
-        """Set the totals of t; without loaders, a loop over epochs counts them."""
-        t.total_epochs = t.loop_steps = t.loops = None
-        if not self.known:
-            return
-        if self.passes:
-            t.total_epochs, t.loops = self.total, self.depth
-        elif self.inner and not loaders:
-            t.epoch, t.total_epochs = t.step / self.inner, self.total // self.inner
-        else:
-            t.loop_steps = self.total
-
-
-epoch_name = re.compile("_*ep(?!s|isode)(?!.*step)", re.IGNORECASE)  # of the variable of a loop over epochs
 
 NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in complete passes, parts of incomplete ones
 
