@@ -55,7 +55,7 @@ func judge(t training, length int, code int, r *record, tr truth) judgement {
 	}
 	j.end = judgeEnd(code, r)
 	j.progress = judgeCount(t, r.Training.Unit, r.done(), whole, t.visible.hidden)
-	j.total = judgeCount(t, r.Training.Unit, r.Training.TotalUnits, whole, t.visible.hidden || t.visible.noTotal)
+	j.total = judgeCount(t, r.Training.Unit, r.Training.TotalUnits, whole, t.visible.hidden)
 	j.rate = judgeRate(t, r, tr)
 	j.predicted = judgePrediction(r)
 	j.log = judgeLog(t, r)

@@ -29,7 +29,6 @@ type training struct {
 // visibility describes what can be observed of the training from outside.
 type visibility struct {
 	hidden    bool // no progress at all
-	noTotal   bool
 	noSamples bool // steps or epochs only
 }
 
@@ -102,7 +101,7 @@ var trainings = []training{
 	{name: "scikit-learn", framework: "scikit-learn partial_fit", command: "python sgd.py --n-epochs {n}", modules: "sklearn numpy",
 		short: 4, full: 100, stepsPer: 120, quick: true},
 	{name: "scikit-learn-silent", framework: "scikit-learn partial_fit, silent", command: "python sgd.py --verbose=0 --n-epochs {n}", modules: "sklearn numpy",
-		short: 4, full: 100, stepsPer: 120, quick: true, visible: visibility{noTotal: true}},
+		short: 4, full: 100, stepsPer: 120, quick: true},
 	{name: "scikit-learn-boosting", framework: "scikit-learn HistGradientBoosting, one fit", command: "python one_fit.py boosting --max_iter {n}", modules: "sklearn numpy",
 		short: 100, full: 800, visible: visibility{hidden: true}},
 	{name: "scikit-learn-mlp", framework: "scikit-learn MLPClassifier, one fit", command: "python one_fit.py mlp --max_iter {n}", modules: "sklearn numpy",

@@ -121,6 +121,15 @@ import keras.src.models.model as m
 for n in range(6):
     if n % 2: m.Model().fit(100, batch_size=32, epochs=3)
 `, "3 epochs, 1 trainings, 1 left"},
+		"calls of partial_fit": {`
+class Array(list):
+    __module__ = "numpy"
+    shape = (60, 2)
+from sklearn.linear_model._stochastic_gradient import SGDClassifier
+model, data = SGDClassifier(), Array(range(60))
+for epoch in range(4):
+    for i in range(0, len(data), data.shape[0] // 3): model.partial_fit([0] * 20)
+`, "4 epochs"},
 		"a search by a library": {`
 os.makedirs("site-packages", exist_ok=True)
 open("site-packages/search.py", "w").write("def search(f):\n    for i in range(3): f()\n")

@@ -185,14 +185,10 @@ class Observer:
         """Find how many trainings follow by the loops around the call that trains."""
         from . import loops
 
-        try:
-            self.repeats = self.repeats or loops.Length()
-            around, _ = loops.around(None, loops.CALLERS + (t.framework.partition(".")[0], "trl"))
-            self.repeats.find(around, t.number - 1, True)
-            if self.repeats.known and self.repeats.depth:
-                t.left = self.repeats.total - t.number + 1
-        except Exception:  # the loops have no known length
-            self.repeats = None
+        length = self.repeats = self.repeats or loops.Length()
+        length.take(lambda _: t.number - 1, None, True, loops.CALLERS + (t.framework.partition(".")[0], "trl"))
+        if length.known and length.depth:
+            t.left = length.total - t.number + 1
 
     def facts(self, t):
         rank, world = self.rank()

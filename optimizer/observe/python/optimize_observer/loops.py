@@ -44,6 +44,7 @@ class Length:
     single loop the first position, in its first iteration, suffices."""
 
     def __init__(self):
+        self.counted = 0  # steps of an epoch, once they have been counted
         self.check = 1  # the step from which on the next position is taken, where no pass begins before
         self.forget()
 
@@ -53,8 +54,17 @@ class Length:
         self.depth = 0  # of the loops around passes, without those of a single iteration
         self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
 
+    def take(self, done, batches=None, passes=False, callers=CALLERS):
+        """Take the position of the caller, before which done(passes) passes or steps were made: passes if the loop over the batches
+        that were requested at batches, a site, is around it, or as given."""
+        try:
+            found, over = around(batches, callers)
+            self.find(found, done(passes or over), passes or over)
+        except Exception:  # the length is not known, or an expression of the script fails
+            self.forget()
+
     def find(self, around, done, passes):
-        """Take a position: done passes or steps were made before it."""
+        """Take a position in loops."""
         index, length = 0, 1
         for _, _, i, n in around:
             index, length = index * n + i, length * n
@@ -71,6 +81,21 @@ class Length:
         self.total = done + math.ceil((length - index) / max(slope, 1))
         by_epochs = self.total == length and not passes and len(around) > 0 and epoch_name.match(around[0][1])
         self.inner = length // around[0][3] if by_epochs else 0
+
+    def fill(self, t, loader=False):
+        """Set the totals of t. Without a loader, a loop over epochs counts them."""
+        t.total_epochs = t.loop_steps = t.loops = None
+        if not loader and (self.known and self.inner or self.counted):
+            self.counted = self.counted or self.inner
+            t.epoch = t.step / self.counted
+        if not self.known:
+            return
+        if self.passes:
+            t.total_epochs, t.loops = self.total, self.depth
+        elif self.counted:
+            t.total_epochs = self.total / self.counted
+        else:
+            t.loop_steps = self.total
 
 
 class Unknown(Exception):
@@ -269,15 +294,22 @@ def value(node, scopes):
 
 def plain(v):
     """Return v if its operations are not those of the script."""
-    if type(v) not in (int, float, bool, str, list, tuple, dict, range):
+    if type(v) not in (int, float, bool, str, list, tuple, dict, range) and not array(v):
         raise Unknown(type(v).__name__)
     return v
+
+
+def array(v):
+    """Report whether v is an array, a tensor or a table: its length and shape cost nothing."""
+    return type(v).__module__ in ("numpy", "torch", "pandas.core.frame", "pandas.core.series")
 
 
 def attribute(owner, name):
     """Return an attribute without calling the code of its owner."""
     if isinstance(owner, dict) and dict.__contains__(owner, name):
         return dict.__getitem__(owner, name)
+    if name == "shape" and array(owner):
+        return tuple(owner.shape)
     for scope in (owner,) + (owner.__mro__ if isinstance(owner, type) else type(owner).__mro__):
         try:
             fields = object.__getattribute__(scope, "__dict__")

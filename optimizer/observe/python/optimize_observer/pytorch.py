@@ -68,26 +68,14 @@ class Loop:
         if use is not None:
             self.follow(use)
         if first or t.step >= self.length.check:
-            self.measure(use, t.step - steps)
+            self.length.check = max(2 * t.step, 2)
+            self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site)
         if use is not None:
             if use.batches == 1 == use.passes.begun and t.step <= REUSE:  # whether it keeps this batch is unknown
                 observer.report_due = math.inf
             elif observer.report_due == math.inf:
                 observer.report_due = 0.0
         observer.advance(steps)
-
-    def measure(self, use, done):
-        """Find the length of the training by the loops around the caller, before which done steps were made."""
-        t, length = self.training, self.length
-        length.check = max(2 * t.step, 2)
-        try:
-            around, passes = loops.around(use and use.site)
-        except Exception:  # it is not known, or evaluated code of the script fails
-            return length.forget()
-        if passes:
-            before = (use.batches - 1) // use.length if use.length else 0  # by an iterator that is kept
-            done = round(self.total()[2] - use.work()[2] + before, 6)
-        length.find(around, done, passes)
 
     def lead(self, optimizer):
         """Make optimizer the leading one."""
@@ -127,18 +115,10 @@ class Loop:
         if passes not in self.loaders:
             self.loaders.append(passes)
 
-    def set_total(self, t):
-        """Set the totals of t by the loops around it. Without a loader, a loop over epochs counts them."""
-        length = self.length
-        t.total_epochs = t.loop_steps = t.loops = None
-        if not length.known:
-            return
-        if length.passes:
-            t.total_epochs, t.loops = length.total, length.depth
-        elif length.inner and self.passes is None:
-            t.epoch, t.total_epochs = t.step / length.inner, length.total // length.inner
-        else:
-            t.loop_steps = length.total
+    def before(self, use):
+        """Return the complete passes before that of use."""
+        kept = (use.batches - 1) // use.length if use.length else 0  # by an iterator that is kept
+        return round(self.total()[2] - use.work()[2] + kept, 6)
 
     def total(self):
         """Return the work in all passes: batches and samples of all loaders, epochs of the one with the most."""
@@ -149,7 +129,7 @@ class Loop:
     def fill(self, t, world):
         """Derive epoch, samples and batch size of t from the passes over the training loaders."""
         passes = self.passes
-        self.set_total(t)
+        self.length.fill(t, passes is not None)
         if passes is None:
             return
         batches, samples, epochs, parts = self.total()

@@ -1,5 +1,6 @@
 """scikit-learn: partial_fit of estimators with predict. A step is a call."""
 
+from . import loops
 from .core import observer, safely, wrap
 
 
@@ -24,6 +25,10 @@ class Calls:
     def __init__(self):
         self.training = self.estimator = None
         self.depth = 0
+        self.length = loops.Length()
+
+    def fill(self, t, world):
+        self.length.fill(t)
 
     def called(self, estimator, data):
         t = observer.training
@@ -39,6 +44,9 @@ class Calls:
         t.step += 1
         t.samples += rows
         t.batch_size = max(t.batch_size or 0, rows)
+        if t.step >= self.length.check:
+            self.length.check = 2 * t.step
+            self.length.take(lambda _: t.step - 1, callers=loops.CALLERS + ("sklearn",))
         observer.advance()
 
 
