@@ -12,9 +12,11 @@ import os
 import re
 import sys
 import sysconfig
+import time
 
 import optimize_observer
 
+FREE, INTERVAL = 8, 0.25  # positions that are taken at once, and seconds between later ones: one takes some 100 µs
 SOURCE = 2 << 20  # bytes; larger files are not parsed
 BEGAN = os.getcwd()  # relative names of files are relative to it, even after the script has changed its directory
 OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
@@ -46,6 +48,8 @@ class Length:
     def __init__(self):
         self.counted = 0  # steps of an epoch, once they have been counted
         self.check = 1  # the step from which on the next position is taken, where no pass begins before
+        self.taken = 0  # number of positions
+        self.due = 0.0  # time from which on the next one is taken when a pass begins
         self.forget()
 
     def forget(self):
@@ -57,6 +61,9 @@ class Length:
     def take(self, done, batches=None, passes=False, callers=CALLERS):
         """Take the position of the caller, before which done(passes) passes or steps were made: passes if the loop over the batches
         that were requested at batches, a site, is around it, or as given."""
+        self.taken += 1
+        if self.taken > FREE:
+            self.due = time.monotonic() + INTERVAL
         try:
             found, over = around(batches, callers)
             self.find(found, done(passes or over), passes or over)

@@ -67,7 +67,7 @@ class Loop:
         first = use is not None and not use.stepped
         if use is not None:
             self.follow(use)
-        if first or t.step >= self.length.check:
+        if first and clock() >= self.length.due or t.step >= self.length.check:
             self.length.check = max(2 * t.step, 2)
             self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site)
         if use is not None:
