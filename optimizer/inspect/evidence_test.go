@@ -52,7 +52,9 @@ func TestResumeOption(t *testing.T) {
 			"def load_snapshot(path, model):\n    c = torch.load(path)\n    model.load_state_dict(c[\"model\"])\n    return c[\"epoch\"]", "--snapshot={path}"},
 		"a toggle and a path": {"p.add_argument(\"--resume\", action=\"store_true\")\np.add_argument(\"--checkpoint\", default=\"\")", by("if args.resume", "args.checkpoint"), "", "--resume --checkpoint={path}"},
 		"without a condition": {`p.add_argument("resume_dir", default="x")` + "\n" + `p.add_argument("--from", dest="start_from")`, "c = torch.load(args.start_from)\nstart = c.get(\"epoch\", 0)", "", "--from={path}"},
-		"in a library":        {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
+		"into a dictionary": {`p.add_argument("--resume", default="")`, "state = {\"model\": model, \"optimizer\": optimizer, \"epoch\": 0}\nif args.resume:\n    fabric.load(args.resume, state)", "",
+			"--resume={path}"},
+		"in a library": {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
 
 		"its own format":      {`p.add_argument("--resume", default="")`, "if args.resume:\n    start = int(open(args.resume).read())", "", "--resume={path}"},
 		"of a tracker":        {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},

@@ -279,7 +279,7 @@ func (s *script) restores(from, to, depth int) bool {
 	for k := from; k < to; k++ {
 		st := &s.statements[k]
 		for j, t := range st.tokens {
-			progress = progress || (t.kind == text || t.kind == name) && progressWord.MatchString(t.s)
+			progress = progress || (t.kind == text || t.kind == name) && progressWord.MatchString(t.s) || t.kind == name && s.holdsProgress(t.s)
 			if t.kind != name || j+1 >= len(st.tokens) || st.tokens[j+1].s != "(" {
 				continue
 			}
@@ -296,6 +296,12 @@ func (s *script) restores(from, to, depth int) bool {
 		}
 	}
 	return loads && progress
+}
+
+// holdsProgress reports whether a variable is a dictionary with progress, into which a checkpoint may be loaded.
+func (s *script) holdsProgress(variable string) bool {
+	v := s.value(variable)
+	return len(v) > 0 && v[0].s == "{" && slices.ContainsFunc(v, func(t token) bool { return t.kind == text && progressWord.MatchString(t.s) })
 }
 
 // defined returns the index of the statement that defines a function; -1 without one.

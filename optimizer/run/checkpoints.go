@@ -121,10 +121,10 @@ func (r *run) saved(files []observe.CheckpointFile) []observe.CheckpointFile {
 	return slices.DeleteFunc(files, func(f observe.CheckpointFile) bool { return !r.reported(f) })
 }
 
-// reported reports whether the observer reported a checkpoint, to this agent or an earlier one.
+// reported reports whether the observer reported a checkpoint, to this agent or an earlier one, or in the answer to a request.
 func (f *facts) reported(c observe.CheckpointFile) bool {
 	_, before := f.Positions[filepath.Clean(c.Path)]
-	return c.Reported || before
+	return c.Reported || before || c.Path == f.Asked
 }
 
 // positionOf returns the progress in a checkpoint, in units of work; NaN if neither its name nor the observer

@@ -235,6 +235,17 @@ func TestLastCheckpointAtTheEnd(t *testing.T) {
 // argument, again on a pseudo-terminal.
 func TestSaveOnRequestAndResume(t *testing.T) {
 	t.Parallel()
+	for name, stripped := range map[string]bool{"": false, "beside a checkpoint that its end strips": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			saveOnRequestAndResume(t, stripped)
+		})
+	}
+}
+
+// saveOnRequestAndResume stops a training that saves on request, and resumes it. If stripped, it then writes and reports its own
+// checkpoint again, as Ultralytics does at its end, without the state to resume from.
+func saveOnRequestAndResume(t *testing.T, stripped bool) {
 	var resumed []string
 	s := observedStage(t, nil)
 	s.cfg.PTY = true
@@ -254,6 +265,14 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 					return failed(1)
 				}
 				path := a.checkpoint()
+				if stripped {
+					kept := filepath.Join(filepath.Dir(path), "optimize-epoch-3.pt")
+					if err := os.Rename(path, kept); err != nil {
+						t.Error(err)
+					}
+					a.checkpoint()
+					path = kept
+				}
 				a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": true, "stopped": true, "path": path, "step": 3, "seconds": 0.1})
 				return finished
 			}
@@ -268,8 +287,9 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 		t.Errorf("a job that left on request was stopped %d times", stops)
 	}
 	res = s.resume(res.Dir, Change{})
-	if res.Code != CodeDone || len(resumed) != 1 || filepath.Base(resumed[0]) != "ckpt_step_3.pt" {
-		t.Errorf("resumed with %q, exit %d (%v); want ckpt_step_3.pt and 0", resumed, res.Code, res.Err)
+	want := map[bool]string{false: "ckpt_step_3.pt", true: "optimize-epoch-3.pt"}[stripped]
+	if res.Code != CodeDone || len(resumed) != 1 || filepath.Base(resumed[0]) != want {
+		t.Errorf("resumed with %q, exit %d (%v); want %s and 0", resumed, res.Code, res.Err, want)
 	}
 	if started := s.started(); len(started) != 2 || !started[0].command.PTY || !started[1].command.PTY {
 		t.Error("a start had no pseudo-terminal")
