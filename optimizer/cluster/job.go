@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/run"
+	"trainopt/resources"
 )
 
 // State is the condition of a job.
@@ -49,10 +50,15 @@ type Spec struct {
 	Config run.Config `json:"config"`
 }
 
-// fit replaces numbers of CPUs by those of devices, and returns an error for a job that no type has enough devices for.
-func (s *Spec) fit(devices []Device) error {
+// fit replaces numbers of CPUs by those of devices, and returns an error for a job that no type has enough devices for, or
+// no node the memory.
+func (s *Spec) fit(server *Server) error {
+	devices := server.Devices
 	if err := s.countDevices(devices); err != nil {
 		return err
+	}
+	if least, node := s.leastMemory(), server.nodeMemory(); node > 0 && least > node {
+		return fmt.Errorf("--memory %s: no node has more than %.4g GiB", s.Config.Memory, node)
 	}
 	least := max(s.Min, 1)
 	if slices.ContainsFunc(devices, func(d Device) bool { return d.Count >= least && s.spans(least, d.PerServer) }) {
@@ -71,6 +77,15 @@ func (s *Spec) fit(devices []Device) error {
 		return fmt.Errorf("no node has %d devices (%s), and the training does not run on several: start it by torchrun, or connect its processes by MASTER_ADDR, RANK and WORLD_SIZE", least, strings.Join(have, ", "))
 	}
 	return fmt.Errorf("no node has %d devices (%s): a job on several nodes receives all devices of each, so request a multiple", least, strings.Join(have, ", "))
+}
+
+// leastMemory returns the GiB that the job needs at least; 0: unknown.
+func (s *Spec) leastMemory() float64 {
+	within := resources.Limits{MemoryMax: math.MaxFloat32}
+	if within.Restrict(resources.Ranges{Memory: s.Config.Memory}) != nil {
+		return 0
+	}
+	return float64(within.MemoryMin)
 }
 
 // spans reports whether the job can run on a number of devices where a node has perServer.

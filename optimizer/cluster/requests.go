@@ -106,7 +106,7 @@ func (s *server) admit(j *Job, spec *Spec) {
 	} else if n := spec.Config.Steps; n > 0 {
 		j.Total, j.Unit = float64(n), "step"
 	}
-	err := spec.fit(s.info.Devices)
+	err := spec.fit(&s.info)
 	s.rates.add(j, spec)
 	s.dirty[j.ID] = true
 	if err == nil {

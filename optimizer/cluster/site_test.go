@@ -188,7 +188,7 @@ func TestSeveralNodes(t *testing.T) {
 		"too many": {9, true, "no device type has 9 devices"},
 	} {
 		spec := Spec{Min: c.least, Distributed: c.distributed}
-		err := spec.fit(n.Devices())
+		err := spec.fit(&Server{Devices: n.Devices()})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -197,5 +197,27 @@ func TestSeveralNodes(t *testing.T) {
 		if rate, _ := l.Alone(1, 0, c.least); (rate > 0) != (c.want == "") {
 			t.Errorf("%s: rate %v", name, rate)
 		}
+	}
+}
+
+// TestMemoryOfNodes: a job that needs more memory than any node has is refused where it is submitted; the device types of the
+// local engine share one node. The largest amount of a job may exceed it.
+func TestMemoryOfNodes(t *testing.T) {
+	devices := []Device{{Name: "a100", Count: 4, PerServer: 2, MemoryGiB: 8}, {Name: "v100", Count: 2, PerServer: 2, MemoryGiB: 8}}
+	for name, c := range map[string]struct {
+		engine, memory string
+		fits           bool
+	}{
+		"node": {"slurm", "16", true}, "above a node": {"slurm", "17", false}, "range": {"slurm", "16:999", true}, "range above": {"slurm", "17:", false},
+		"two types": {"local", "32", true}, "above both": {"local", "33:40", false}, "at most": {"slurm", ":999", true}, "none": {"slurm", "", true},
+	} {
+		spec := Spec{Config: run.Config{Memory: c.memory}}
+		err := spec.fit(&Server{Engine: c.engine, Devices: devices})
+		if c.fits != (err == nil) || err != nil && !strings.Contains(err.Error(), "--memory "+c.memory+": no node has more than") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (&Spec{Config: run.Config{Memory: "999"}}).fit(&Server{Devices: []Device{{Name: "a100", Count: 1}}}); err != nil {
+		t.Errorf("memory of the nodes unknown: %v", err)
 	}
 }

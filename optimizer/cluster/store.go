@@ -68,7 +68,7 @@ var ErrRefused = errors.New("refused")
 func Submit(stateDir string, spec Spec) (id int, err error) {
 	if server, alive, err := ReadServer(stateDir); err == nil && alive {
 		counted := spec
-		if err := counted.fit(server.Devices); err != nil {
+		if err := counted.fit(&server); err != nil {
 			return 0, fmt.Errorf("submit job: %w: %w", ErrRefused, err)
 		}
 	}
@@ -247,6 +247,19 @@ type Server struct {
 	Stored   time.Time `json:"-"`
 	// MoveS is the cost of a move that decisions charge, in seconds; 0 before one was measured.
 	MoveS float64 `json:"move_s"`
+}
+
+// nodeMemory returns the memory of the largest node, GiB; 0: unknown. All device types of the local engine are on one node.
+func (s *Server) nodeMemory() (most float64) {
+	sum := 0.0
+	for _, d := range s.Devices {
+		node := d.MemoryGiB * float64(max(d.PerServer, 1))
+		most, sum = max(most, node), sum+node
+	}
+	if s.Engine == "local" {
+		return sum
+	}
+	return most
 }
 
 // ReadServer returns the server of a state directory; alive is false if it is the last one. Without any, the error is

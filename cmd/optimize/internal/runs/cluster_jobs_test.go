@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +41,21 @@ func TestReasonOfFailure(t *testing.T) {
 	} {
 		if got := state(&jobDocument{Job: cluster.Job{State: cluster.Failed, Reason: reason}}); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestJobFieldsDocumented checks that docs/cluster.md names each field of a job in jobs --json.
+func TestJobFieldsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "### Fields of a job\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[jobDocument]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !strings.Contains(section, "`"+name+"`") {
+			t.Errorf("field %s of jobs --json is not in docs/cluster.md", name)
 		}
 	}
 }
