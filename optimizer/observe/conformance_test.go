@@ -251,7 +251,7 @@ func TestSystemTorch(t *testing.T) {
 	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
 		t.Skipf("%s has no torch", python)
 	}
-	for script, w := range map[string]string{"torch_loop.py": "64 - 4 - 64", "torch_accumulate.py": "16 - 2 2 32", "torch_arrays.py": "300 - - - -"} {
+	for script, w := range map[string]string{"torch_loop.py": "64 - 4 4 64", "torch_accumulate.py": "16 - 2 2 32", "torch_arrays.py": "300 - - - -"} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			o := newReal(t, python)

@@ -130,6 +130,158 @@ model, data = SGDClassifier(), Array(range(60))
 for epoch in range(4):
     for i in range(0, len(data), data.shape[0] // 3): model.partial_fit([0] * 20)
 `, "4 epochs"},
+		"after an evaluation in the function": {`
+class Model:
+    def eval(self): pass
+def train(n):
+    model = Model()
+    for k in range(n):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+        model.eval()
+for seed in range(3): train(4)
+`, "12 epochs"},
+		"stages of different lengths": {`
+def fit(epochs):
+    for e in range(epochs):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+for lr, epochs in [(0.1, 2), (0.01, 4)]: fit(epochs)
+`, ""},
+		"an attribute doubled after each stage": {`
+import argparse
+args = argparse.Namespace(epochs=2)
+class Trainer:
+    def __init__(self, args): self.args = args
+    def train(self):
+        for e in range(self.args.epochs):
+            for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+for stage in range(3):
+    trainer = Trainer(args)
+    trainer.train()
+    args.epochs *= 2
+`, ""},
+		"two loops one after the other in a function": {`
+loader = torch.utils.data.DataLoader(list(range(10)), 2)
+class Loss:
+    def backward(self): pass
+def run():
+    for n in range(3):
+        for batch in loader: Loss().backward(); optimizer.step()
+    for n in range(5):
+        for batch in loader: Loss().backward(); optimizer.step()
+run()
+`, "8 epochs"},
+		"the same function twice": {`
+def fit(epochs):
+    for e in range(epochs):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+fit(2)
+fit(4)
+`, "6 epochs"},
+		"a test by the same function": {`
+loader = torch.utils.data.DataLoader(list(range(10)), 2)
+def run(train):
+    for batch in loader:
+        if train: optimizer.step()
+for e in range(3): run(True)
+run(False)
+`, "3 epochs"},
+		"a process for each seed": {`
+import multiprocessing
+def train(n):
+    for e in range(n):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+for seed in range(2):
+    p = multiprocessing.get_context("fork").Process(target=train, args=(3,)); p.start(); p.join()
+`, ""},
+		"numbered from 1": {`
+loader = torch.utils.data.DataLoader(list(range(10)), 2)
+for n, rate in enumerate([0.1, 0.2, 0.3], start=1):
+    for batch in loader: optimizer.step()
+`, "3 epochs"},
+		"without an end": {`
+done = 0
+for n in range(sys.maxsize):
+    for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+    if n == 3: break
+`, ""},
+		"episodes that end early": {`
+for episode in range(2):
+    for t in range(100):
+        optimizer.step()
+        if t == 40: break
+    sys.exit()
+`, ""},
+		"a function for each item": {`
+def train(seed):
+    for n in range(3):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+list(map(train, range(1)))
+`, ""},
+		"a comprehension in the head of a loop": {`
+def train(seed):
+    for n in range(3):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+for loss in [train(seed) for seed in range(1)]:
+    pass
+`, ""},
+		"an iterator that trains": {`
+class Trainer:
+    def __iter__(self): self.n = 0; return self
+    def __next__(self):
+        self.n += 1
+        if self.n > 1: raise StopIteration
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+for loss in Trainer():
+    pass
+`, ""},
+		"changed since it was loaded": {`
+source = open(__file__).read()
+open(__file__, "w").write(source.replace("n in range(4)", "n in range(9)"))
+for n in range(4):
+    for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+`, ""},
+		"variables that another function keeps": {`
+def keep(): kept.append(sys._getframe(1).f_locals)
+kept = []
+def train(epochs=4):
+    keep()
+    for n in range(epochs):
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+    assert kept[0].get("epochs") == 4, kept
+train()
+`, "4 epochs"},
+		"variables of an unknown loop that are freed": {`
+import weakref
+class Big: pass
+def train(names):
+    for name in names:
+        big = Big(); dead = weakref.ref(big)
+        for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
+        del big
+        assert dead() is None
+train(iter("abc"))
+train([1, 1, 1])
+`, ""},
+		"folds made in place": {`
+import keras.src.models.model as m
+class KFold:
+    __module__ = "sklearn.model_selection"
+    def __init__(self, n_splits, shuffle): self.n = n_splits
+    def split(self, x): yield from [(1, 2)] * self.n
+for fold, (a, b) in enumerate(KFold(n_splits=4, shuffle=True).split(range(10)), start=1):
+    model = m.Model()
+    model.fit(100, batch_size=32, epochs=3)
+`, "3 epochs, 4 trainings, 1 left"},
+		"models of a framework": {`
+import keras.src.models.model as m
+for model in [m.Model(), m.Model(), m.Model()]: model.fit(100, batch_size=32, epochs=3)
+`, "3 epochs"},
+		"lengths of a framework": {`
+import keras.src.models.model as m
+for name, n in [("a", 3), ("b", 3)]:
+    model = m.Model()
+    model.fit(100, batch_size=32, epochs=n)
+`, "3 epochs"},
 		"a search by a library": {`
 os.makedirs("site-packages", exist_ok=True)
 open("site-packages/search.py", "w").write("def search(f):\n    for i in range(3): f()\n")
@@ -155,9 +307,11 @@ search(train)
 			most, retracted := 0, false
 			for i, r := range o.rows {
 				most = max(most, r.TrainingsLeft)
-				if _, ok := r.Row.Value(trainlog.TotalEpochs); i > 0 && !ok {
+				if n, ok := r.Row.Value(trainlog.TotalEpochs); i > 0 && !ok {
 					_, was := o.rows[i-1].Row.Value(trainlog.TotalEpochs)
 					retracted = retracted || was
+				} else if ok && n != o.last(trainlog.TotalEpochs) && c.length != "7 epochs, once retracted" {
+					t.Errorf("total of %g epochs at first", n)
 				}
 			}
 			if retracted {
