@@ -68,6 +68,7 @@ begin, last = 6, 10
 for epoch in range(begin, last):
     for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()
 `, "4 epochs"},
+		"invalid escape":                      {"for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step(), '\\d'", "1 epochs"},
 		"a single pass":                       {`for batch in torch.utils.data.DataLoader(list(range(10)), 2): optimizer.step()`, "1 epochs"},
 		"batches by hand":                     {"for epoch in range(3):\n    for i in range(0, 20, 4): optimizer.step()\n", "3 epochs"},
 		"one batch":                           {"for t in range(1, 300 + 1): optimizer.step()\n", "300 steps"},
@@ -326,4 +327,17 @@ search(train)
 			}
 		})
 	}
+}
+
+// TestLoopsWarnOfNothing: reading the script prints no warning of its own.
+func TestLoopsWarnOfNothing(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	o.env = append(o.env, "PYTHONWARNINGS=default")
+	const script = "import torch\noptimizer = torch.optim.SGD()\nfor t in range(9): optimizer.step()\npattern = '\\d'\n"
+	bare, _ := o.bare(script)
+	observed, _ := o.run(script)
+	want(t, "output", observed, bare)
+	o.poll()
+	want(t, "length", o.rows[len(o.rows)-1].LoopSteps, 9)
 }

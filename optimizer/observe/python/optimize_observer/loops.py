@@ -1,28 +1,22 @@
 """The length of a training by the for loops of the script around an optimizer step.
 
 A length is known if each of them iterates over a range or a collection that follows from variables: no code of the script is
-called. Whether each iteration makes one pass or step is for the caller to verify, by several positions.
+called. Whether each iteration makes one pass or step is verified by several positions. What the source says about the loops is
+found by source.py.
 """
 
 import ast
 import builtins
 import math
-import opcode
 import operator
-import os
 import re
 import sys
-import sysconfig
 import time
-import types
 
-import optimize_observer
+from . import source
+from .source import OWN, called, of_library
 
 FREE, INTERVAL = 8, 0.25  # positions that are taken at once, and seconds between later ones: one takes some 100 µs
-SOURCE = 2 << 20  # bytes; larger files are not parsed
-BEGAN = os.getcwd()  # relative names of files are relative to it, even after the script has changed its directory
-OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
-LIBRARIES = tuple({os.path.realpath(p) + os.sep for k, p in sysconfig.get_paths().items() if "lib" in k})
 
 # Modules that call the functions of a script without a training loop of their own.
 CALLERS = ("torch", "accelerate", "functools", "contextlib", "runpy", "multiprocessing.process", "multiprocessing.context",
@@ -35,21 +29,10 @@ BARS = {"tqdm", "track", "trange", "enumerate", "list", "tuple"}  # callables wh
 FOLDS = {"KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit", "ShuffleSplit", "StratifiedShuffleSplit"}
 FUNCTIONS = (range, int, len, min, max)
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv}
-FOR_ITER = opcode.opmap["FOR_ITER"]
-FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-MAPS = {"map", "starmap", "filter", "reduce"}  # call a function for each item
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-READERS = {"locals", "vars", "eval", "exec"}  # may keep the snapshot of the variables of a frame
 SNAPSHOTS = sys.version_info < (3, 13)  # reading the variables of a function leaves references to them in its frame
 OPTIMIZED = 0x1  # code flag of functions
-GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
 
-functions = {}  # file -> {(first line, name): (its code, its node)}
-paths = {}  # (id of a code, instruction) -> (the code, Path)
 epoch_name = re.compile("_*ep(?!s|isode)(?!.*step)", re.IGNORECASE)  # of the variable of a loop over epochs
-length_name = re.compile("epochs|rounds?$|steps|iter|estimators")  # of an argument
-library = {}  # file -> whether it belongs to a library
 
 
 class Length:
@@ -121,13 +104,6 @@ class Unknown(Exception):
     """The length of a loop does not follow from variables."""
 
 
-def of_library(path):
-    if path not in library:
-        real = os.path.realpath(os.path.join(BEGAN, path))
-        library[path] = path.startswith("<") or real.startswith(LIBRARIES) or "/site-packages/" in real or "/dist-packages/" in real
-    return library[path]
-
-
 def site():
     """Return where the script asks for a batch: the code and line of its innermost frame."""
     frame = sys._getframe(1)
@@ -154,12 +130,12 @@ def around(batches, callers=CALLERS):
         elif of_library(code.co_filename):
             opaque = True
         else:
-            path = path_of(frame)
+            path = source.path_of(frame)
             here = path.loops
             if callee is None and callers is not CALLERS and path.function is not None:
-                needed = trained(path.statement)
+                needed = source.trained(path.statement)
             elif callee is not None and needed:
-                needed = arguments(path.statement, callee, needed)
+                needed = source.arguments(path.statement, callee, needed)
             if batches is not None and code is batches[0] and not passes:
                 for k, loop in enumerate(here):
                     if loop is not None and isinstance(loop.node, ast.For) and loop.node.lineno <= batches[1] <= loop.node.iter.end_lineno:
@@ -170,7 +146,7 @@ def around(batches, callers=CALLERS):
                     raise Unknown("several processes" if forked else "what may be a loop")
                 if loop.varies(needed):
                     raise Unknown("an inner loop of different lengths")
-                needed = needed | used(getattr(loop.node, "iter", None))
+                needed = needed | source.used(getattr(loop.node, "iter", None))
                 if not passes and loop.left and len(loops) + len(here) > 1 and loop is not path.loops[-1]:
                     raise Unknown("an inner loop that ends early")
             if path.repeated or callee is not None and callee.name in path.calls:
@@ -181,202 +157,6 @@ def around(batches, callers=CALLERS):
     if opaque:
         raise Unknown("a library")
     return [position(loop, frame) for loop, frame in reversed(loops)], passes
-
-
-class Around:
-    """A loop of the script, and what its source says about it."""
-
-    def __init__(self, node, function):
-        self.node = node
-        self.variables = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if isinstance(node, ast.For) else set()
-        self.assigned = assignments(node.body)
-        names = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        self.plain = isinstance(node, ast.For) and not self.variables & names
-        self.left = any(leaves(s) for s in node.body)
-        self.read = any(isinstance(n, ast.Name) and n.id in READERS or getattr(n, "attr", "") == "f_locals" for n in ast.walk(function))
-
-    def varies(self, names):
-        """Report whether names of its body may have another value in the next iteration."""
-        names = closure(names, self.assigned)
-        return None in names or not names.isdisjoint(self.variables)
-
-
-class Path:
-    """The position of a frame in its function: the statement, the loops around it, innermost first, of which None is what may be
-    a loop, and what trains or is called after them."""
-
-    def __init__(self, function=None, statement=None, loops=(None,)):
-        self.function, self.statement, self.loops = function, statement, list(loops)
-        outermost = loops[-1].node if loops and loops[-1] is not None else statement
-        rest = after(function, outermost) if function is not None else None
-        self.calls = set()  # names of what is called after the outermost loop, by loops alone if there is one
-        for s in rest or []:
-            for n in ast.walk(s):
-                if isinstance(n, LOOPS) or not loops and isinstance(n, ast.Call):
-                    self.calls |= {called(c) for c in ast.walk(n) if isinstance(c, ast.Call)}
-        self.repeated = any(steps(c) for s in rest or [] for n in ast.walk(s) if isinstance(n, LOOPS) for c in ast.walk(n))
-
-
-def path_of(frame):
-    code, at = frame.f_code, frame.f_lasti
-    key = id(code), at
-    if key not in paths:
-        paths[key] = code, find_path(code, at, frame.f_lineno)
-    return paths[key][1]
-
-
-def find_path(code, at, line):
-    known, function = parsed(code.co_filename).get((code.co_firstlineno if code.co_name != "<module>" else 0, code.co_name), (None, None))
-    if function is None or code.co_flags & GENERATOR or code.co_code[at] == FOR_ITER or identity(known) != identity(code):
-        return Path()
-    loops, node, on = [], function, [function]
-    while on:
-        node, last = on[0], on
-        if isinstance(node, LOOPS) and line <= node.body[-1].end_lineno and (isinstance(node, ast.While) or line >= node.body[0].lineno):
-            loops.insert(0, Around(node, function))
-        on = [s for s in statements(node) if s.lineno <= line <= s.end_lineno]
-    if any(repeats(s) for s in last):
-        loops.insert(0, None)
-    return Path(function, node, loops)
-
-
-def statements(node):
-    """Yield the statements in the blocks of a node."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield child
-        elif isinstance(getattr(child, "body", None), list):  # of an except or case
-            for statement in child.body:
-                yield statement
-
-
-def after(node, inner):
-    """Return the statements of a function that are executed after inner, one of them; None if it is not in node."""
-    for _, block in ast.iter_fields(node):
-        for k, child in enumerate(block if isinstance(block, list) else ()):
-            found = [] if child is inner else after(child, inner) if isinstance(child, ast.AST) and not isinstance(child, FUNCTION) else None
-            if found is not None:
-                return found + block[k + 1:] if isinstance(child, ast.stmt) and not any(isinstance(s, ast.Return) for s in found) else found
-    return None
-
-
-def leaves(node, inner=False):
-    """Report whether a statement of a loop contains its break, or a return."""
-    if isinstance(node, (ast.Break, ast.Return)):
-        return isinstance(node, ast.Return) or not inner
-    return not isinstance(node, FUNCTION + (ast.ClassDef,)) and any(leaves(s, inner or isinstance(node, LOOPS)) for s in statements(node))
-
-
-def steps(node):
-    """Report whether an expression is part of an optimizer step."""
-    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-    name = getattr(owner, "attr", None) or getattr(owner, "id", "")
-    return owner is not None and (node.func.attr == "backward" or node.func.attr == "step" and "opt" in name.lower())
-
-
-def repeats(node):
-    """Report whether the expressions of a statement, without those in its blocks, may call a function several times."""
-    if isinstance(node, COMPREHENSIONS) or isinstance(node, ast.Call) and called(node) in MAPS:
-        return True
-    return any(repeats(n) for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.withitem)))
-
-
-def parsed(path):
-    """Return the functions of a source file by first line and name; none if it cannot be parsed."""
-    if path not in functions:
-        found = functions[path] = {}
-        path = os.path.join(BEGAN, path)
-        try:
-            if os.stat(path).st_size <= SOURCE:
-                with open(path, "rb") as f:
-                    tree = ast.parse(f.read())
-                codes, todo = {}, [compile(tree, path, "exec", 0, True)]
-                while todo:
-                    code = todo.pop()
-                    codes[code.co_firstlineno if code.co_name != "<module>" else 0, code.co_name] = code
-                    todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-                found[0, "<module>"] = codes[0, "<module>"], tree
-                for node in ast.walk(tree):
-                    if isinstance(node, FUNCTION):
-                        key = min([node.lineno] + [d.lineno for d in node.decorator_list]), node.name
-                        if key in codes:
-                            found[key] = codes[key], node
-        except (OSError, SyntaxError, ValueError, RecursionError):
-            found.clear()
-    return functions[path]
-
-
-def identity(code):
-    """Return the parts of a code that differ if its source has been changed since it was loaded."""
-    lines = code.co_linetable if hasattr(code, "co_linetable") else code.co_lnotab
-    return code.co_code, code.co_names, lines, [c for c in code.co_consts if not isinstance(c, types.CodeType)]
-
-
-def used(node):
-    """Return the names in an expression, and its attributes with a dot. An object is taken to depend on no argument of its class."""
-    names, todo = set(), [node] if node is not None else []
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            names.add("." + node.attr)
-        if not isinstance(node, ast.Call) or not called(node)[:1].isupper():
-            todo += ast.iter_child_nodes(node)
-    return names
-
-
-def assignments(body):
-    """Return the expressions assigned to names and attributes in statements: name -> [expression], None for an operation in place."""
-    found = {}
-    for node in (n for s in body for n in ast.walk(s)):
-        for target in getattr(node, "targets", None) or [getattr(node, "target", None)] if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) else ():
-            for t in ast.walk(target):
-                if isinstance(getattr(t, "ctx", None), ast.Store) and isinstance(t, (ast.Name, ast.Attribute)):
-                    found.setdefault(getattr(t, "id", None) or "." + t.attr, []).append(None if isinstance(node, ast.AugAssign) else node.value)
-    return found
-
-
-def closure(names, assigned):
-    """Return names and those that they are assigned from; None is one that depends on itself."""
-    found, todo = set(), list(names)
-    while todo:
-        name = todo.pop()
-        if name in found:
-            continue
-        found.add(name)
-        for v in assigned.get(name, ()):
-            more = {None} if v is None else used(v)
-            todo += {None} if name in more else more
-    return found
-
-
-def arguments(statement, callee, needed):
-    """Return the names from which needed, names in the function callee, follow in the statement that calls it."""
-    assigned = assignments(callee.body)
-    names = closure(needed, assigned)
-    names.discard(None)
-    if isinstance(callee, ast.Module):
-        return names
-    parameters = [a.arg for a in callee.args.posonlyargs + callee.args.args]
-    keywords = [a.arg for a in callee.args.kwonlyargs]
-    result = {n for n in names if n not in parameters and n not in keywords and n not in assigned}
-    for call in ast.walk(statement):
-        if isinstance(call, ast.Call) and called(call) == callee.name:
-            values = list(call.args)
-            if parameters[:1] in (["self"], ["cls"]):
-                values.insert(0, getattr(call.func, "value", None))
-            for name, v in list(zip(parameters, values)) + [(k.arg, k.value) for k in call.keywords]:
-                if name in names or name is None:
-                    result |= used(v)
-    return result
-
-
-def trained(statement):
-    """Return the names of what a statement trains by a framework, and those from which its length follows."""
-    calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
-    owners = {c.func.value.id for c in calls if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Name)}
-    return owners.union(*[used(k.value) for c in calls for k in c.keywords if k.arg and length_name.search(k.arg)])
 
 
 def position(loop, frame):
@@ -419,11 +199,6 @@ def same(a, b):
     if type(a) is tuple:
         return len(a) == len(b) and all(map(same, a, b))
     return type(a) in (str, int, float) and a == b
-
-
-def called(node):
-    """Return the last part of the name that a call calls."""
-    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
 
 
 def sequence(node, scopes):
