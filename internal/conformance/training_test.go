@@ -73,7 +73,7 @@ var trainings = []training{
 		short: 6, full: 40, every: 1, stepsPer: 128, checkpoint: "fabric.ckpt", resumes: true},
 	{name: "lightning", framework: "Lightning Trainer", command: "python lightning_fit.py --max_epochs={n}", modules: "lightning",
 		short: 4, full: 40, every: 1, stepsPer: 128, checkpoint: "checkpoints/*.ckpt", resumes: true, logs: "lightning_logs/version_*/metrics.csv"},
-	{name: "lightning-cli", framework: "LightningCLI", command: "python lightning_cli.py fit --trainer.max_epochs={n}", modules: "lightning jsonargparse",
+	{name: "lightning-cli", framework: "LightningCLI", command: "python lightning_cli.py fit --trainer.max_epochs={n}", modules: "lightning jsonargparse typeshed_client",
 		short: 4, full: 40, every: 1, stepsPer: 128, checkpoint: "lightning_logs/version_*/checkpoints/*.ckpt", resumes: true, logs: "lightning_logs/version_*/metrics.csv"},
 	{name: "keras", framework: "Keras 3 (torch backend)", command: "python keras_fit.py --epochs {n}", modules: "keras torch",
 		short: 3, full: 14, every: 1, stepsPer: 100, checkpoint: "{model.keras,backup/*}", resumes: true},
