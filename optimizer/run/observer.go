@@ -56,8 +56,12 @@ type request struct {
 
 var _ observe.LogRows = (*observerClient)(nil)
 
-// relative contains the frameworks that count steps and epochs from the start of the process instead of the training.
-var relative = map[string]bool{"torch": true, "accelerate": true, "sklearn": true, "xgboost": true, "lightgbm": true}
+// relative contains the frameworks that count steps and epochs from the start of the process instead of the training, looped
+// those of them whose totals do so too, because they follow from the loops of the script.
+var (
+	relative = map[string]bool{"torch": true, "scikit-learn": true, "xgboost": true, "lightgbm": true}
+	looped   = map[string]bool{"torch": true, "scikit-learn": true}
+)
 
 // openObserver installs the observer. If it cannot be used, the reason is reported as an event.
 func (r *run) openObserver() {
@@ -119,11 +123,15 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	rows := make([]trainlog.Row, 0, len(reports))
 	for _, p := range reports {
 		fresh := p.At > o.since
+		if looped[o.Framework] && o.Origin.Unit != "" { // the total of the first launch remains
+			p.Row.Set(trainlog.TotalEpochs, math.NaN())
+			p.LoopSteps = math.NaN()
+		}
 		if fresh {
 			o.counted.add(between(&o.last, &p))
 		}
 		o.earlier.add(&o.last, &p, slices.ContainsFunc(facts.Processes, func(q observe.Process) bool { return q.PID == o.last.PID && q.Ended }), o.repeats)
-		o.retracted = o.retracted || fresh && o.last.PID == p.PID && o.last.Training == p.Training && total(&o.last) > 0 && !(total(&p) > 0)
+		o.retracted = o.retracted || fresh && o.last.PID == p.PID && o.last.Training == p.Training && lengthOf(&o.last) > 0 && !(lengthOf(&p) > 0)
 		o.last = p
 		if !fresh {
 			continue
@@ -131,7 +139,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		row := p.Row
 		o.earlier.extend(&row)
 		if left := float64(p.TrainingsLeft); left > 1 && p.Training == 1 || left > 0 && o.earlier != (earlierTrainings{}) {
-			o.earlier.total(&row, &p, left)
+			o.earlier.extendTotals(&row, &p, left)
 		}
 		epoch, epochs := row.Value(trainlog.Epoch)
 		_, total := row.Value(trainlog.TotalSteps)
@@ -142,9 +150,6 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		row.At = now.Add(min(0, p.At-mono))
 		if v, ok := row.Value(columnOf(o.Origin.Unit)); ok && relative[o.Framework] && o.Origin.Unit != "" {
 			row.Set(columnOf(o.Origin.Unit), v+o.Origin.Position)
-			if o.Framework == "torch" { // the total of the first launch remains
-				row.Set(trainlog.TotalEpochs, math.NaN())
-			}
 		}
 		rows = append(rows, row)
 	}
@@ -152,8 +157,8 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	return rows, err
 }
 
-// total returns the total that a report contains, 0 or NaN if it is unknown.
-func total(p *observe.Progress) float64 {
+// lengthOf returns the total that a report contains, 0 or NaN if it is unknown.
+func lengthOf(p *observe.Progress) float64 {
 	if epochs, ok := p.Row.Value(trainlog.TotalEpochs); ok {
 		return epochs
 	}
@@ -178,7 +183,7 @@ func (r *run) takeLoops() {
 	if o.last.Loops >= 2 || o.last.TrainingsLeft > 1 {
 		p.Repeats = false
 	}
-	if p.Unit == "step" && p.Total == 0 && !p.Repeats && o.Origin == (origin{}) && o.earlier == (earlierTrainings{}) && o.last.LoopSteps >= p.Done {
+	if p.Unit == "step" && p.Total == 0 && !p.Repeats && o.earlier == (earlierTrainings{}) && o.last.LoopSteps >= p.Done {
 		p.Suggest("step", hint{Units: o.last.LoopSteps, Source: loopSource})
 		o.sized = true
 	}
@@ -235,8 +240,8 @@ func (e *earlierTrainings) extend(row *trainlog.Row) {
 	row.Set(trainlog.TotalSteps, math.NaN())
 }
 
-// total sets the totals of a row, of a training that the given number of others follow with the same length, itself included.
-func (e *earlierTrainings) total(row *trainlog.Row, each *observe.Progress, left float64) {
+// extendTotals sets the totals of a row to the earlier work and that of left trainings as long as each, the present one.
+func (e *earlierTrainings) extendTotals(row *trainlog.Row, each *observe.Progress, left float64) {
 	if epochs, ok := each.Row.Value(trainlog.TotalEpochs); ok {
 		row.Set(trainlog.TotalEpochs, e.epochs+left*epochs)
 	}

@@ -209,6 +209,41 @@ func TestTotalByLoops(t *testing.T) {
 	}
 }
 
+// TestLoopsOfAResumedTraining: the loops of a resumed training contain its rest, so that they neither state nor retract
+// the total of the run.
+func TestLoopsOfAResumedTraining(t *testing.T) {
+	t.Parallel()
+	for _, framework := range []string{"torch", "scikit-learn"} {
+		loopsOfAResumedTraining(t, framework)
+	}
+}
+
+func loopsOfAResumedTraining(t *testing.T, framework string) {
+	dir := t.TempDir()
+	c := newStage(t, nil).clock
+	now := c.Monotonic().Seconds() + 1
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	var text strings.Builder
+	fmt.Fprintf(&text, `{"event":"start","mono":%f,"time":1,"pid":7,"boot":%q}`+"\n", now, strings.TrimSpace(string(boot)))
+	for i, total := range []string{`,"total_epochs":6,"loops":1`, ""} {
+		fmt.Fprintf(&text, `{"event":"progress","mono":%f,"time":1,"pid":7,"training":1,"framework":%q,"world":1,"step":%d,"epoch":%d%s}`+"\n", now+float64(i), framework, 8*(i+1), i+1, total)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "7.jsonl"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := &observerClient{observed: &observed{Origin: origin{Unit: "epoch", Position: 4}}, reader: observe.NewReader(dir), clock: c}
+	rows, err := o.Poll(c.Now(), true)
+	if err != nil || len(rows) != 2 || o.retracted {
+		t.Fatalf("%s: %d rows (%v), retracted: %v", framework, len(rows), err, o.retracted)
+	}
+	for i := range rows {
+		epoch, _ := rows[i].Value(trainlog.Epoch)
+		if _, ok := rows[i].Value(trainlog.TotalEpochs); ok || epoch != float64(5+i) {
+			t.Errorf("%s: epoch %g, total: %v; want %d without one", framework, epoch, ok, 5+i)
+		}
+	}
+}
+
 // TestLastCheckpointAtTheEnd: the checkpoint that a training writes last, and the work since the one before a stop, are
 // those of the end and not of the last scan before it.
 func TestLastCheckpointAtTheEnd(t *testing.T) {

@@ -67,14 +67,13 @@ class Loop:
         first = use is not None and not use.stepped
         if use is not None:
             self.follow(use)
-        if first and clock() >= self.length.due or t.step >= self.length.check:
-            self.length.check = max(2 * t.step, 2)
-            self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site)
-        if use is not None:
             if use.batches == 1 == use.passes.begun and t.step <= REUSE:  # whether it keeps this batch is unknown
                 observer.report_due = math.inf
             elif observer.report_due == math.inf:
                 observer.report_due = 0.0
+        if first and clock() >= self.length.due or t.step >= self.length.check:
+            self.length.check = 2 * t.step
+            self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site)
         observer.advance(steps)
 
     def lead(self, optimizer):
