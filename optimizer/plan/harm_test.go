@@ -149,6 +149,8 @@ func TestRevert(t *testing.T) {
 		"too late to pay":            {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Done = 99 }, 0},
 		"cannot be resumed":          {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Resumable = false }, 0},
 		"cheaper, as was wanted":     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Preference = Preference{Cost: 1} }, 0},
+		"neither meets the deadline": {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(3.5) }, 0},
+		"both meet the deadline":     {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(40) }, 2},
 		"faster, as the deadline is": {[]Trial{trial(cpu(2), 5), trial(cpu(4), 3.5)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Resource: 1}, minutes(6) }, 0},
 	}
 	for name, c := range cases {

@@ -134,8 +134,8 @@ func measuredWorse(s Snapshot, all []mergedSegment, a resources.Allocation) bool
 
 // Revert returns the allocation to return to, with the reason, when the job runs significantly worse since its latest
 // move; nil otherwise. It compares measured paces only and therefore needs no total. When the total is known, the
-// remaining work must win back the restart, and the revert must not reduce the chance of meeting the SLA. Revert also
-// returns nil when no move is left.
+// remaining work must win back the restart, and of the measured allocations only those qualify that meet the SLA with
+// 95 % probability, or as probably as the best of them. Revert also returns nil when no move is left.
 func Revert(s Snapshot) (*resources.Allocation, string) {
 	all := mergeSegments(s)
 	if len(all) < 2 || s.Current == nil || !MovesLeft(s) {
@@ -145,16 +145,16 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 	if !here.at.SameShape(*s.Current) || math.IsNaN(here.pace) {
 		return nil, ""
 	}
+	f := newForecast(s)
 	var best *mergedSegment
-	for i, x := range all[:len(all)-1] {
-		if !math.IsNaN(x.pace) && !x.at.SameShape(here.at) && (best == nil || rate(s, x.at, x.pace) < rate(s, best.at, best.pace)) {
+	for i, meets := range f.meeting(all) {
+		if x := all[i]; meets && !x.at.SameShape(here.at) && (best == nil || rate(s, x.at, x.pace) < rate(s, best.at, best.pace)) {
 			best = &all[i]
 		}
 	}
 	if best == nil || !worse(s, here, *best) {
 		return nil, ""
 	}
-	f := newForecast(s)
 	way := f.moveTo(best.at)
 	if way == again {
 		return nil, ""
@@ -164,9 +164,26 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 		if way == restart && gain < s.Restart.P50 {
 			return nil, ""
 		}
-		if s.Model != nil && f.outcome(best.at).Chance < min(feasibleProbability, f.outcome(here.at).Chance) {
-			return nil, ""
-		}
 	}
 	return &best.at, fmt.Sprintf("going back: %s a unit measured at %s, %s at %s before", duration(here.pace), here.at, duration(best.pace), best.at)
+}
+
+// meeting marks the measured segments of a run at which the rest of the work meets the SLA with 95 % probability, or as
+// probably as at the best of them. Without a model or a total it marks all measured ones.
+func (f *forecast) meeting(all []mergedSegment) []bool {
+	chances, least := make([]float64, len(all)), 0.0
+	for i, x := range all {
+		switch {
+		case math.IsNaN(x.pace):
+			chances[i] = -1
+		case f.s.Model != nil && f.s.Total > 0:
+			chances[i] = f.outcome(x.at).Chance
+			least = max(least, chances[i])
+		}
+	}
+	out := make([]bool, len(all))
+	for i, c := range chances {
+		out[i] = c >= min(feasibleProbability, least)
+	}
+	return out
 }
