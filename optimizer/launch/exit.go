@@ -51,7 +51,7 @@ func (o outcome) verdict() Exit {
 	case o.cause == byStop:
 		e.Reason, detail = Stopped, "stopped on request; "+detail
 	case o.cause == byLimit:
-		e.Reason, e.Limit, detail = Stopped, true, "stopped by its own time limit, which no agent had moved; "+detail
+		e.Reason, e.Limit, detail = Stopped, true, "stopped at the time limit by its supervisor; "+detail
 	}
 	notes := []string{detail}
 	if len(o.stuck) > 0 {

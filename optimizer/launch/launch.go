@@ -58,7 +58,7 @@ type Exit struct {
 	Code   int        `json:"code"`
 	Signal string     `json:"signal,omitempty"`
 	Detail string     `json:"detail,omitempty"` // one line for the user
-	// Limit is true if the supervisor stopped the job at its time limit (Command.StopAfter), which no agent had moved.
+	// Limit is true if the supervisor stopped the job at its time limit (Command.StopAfter).
 	Limit bool `json:"limit,omitempty"`
 	// LostBytes is the amount of output that could not be written, as on a full disk.
 	LostBytes int64 `json:"lost_bytes,omitempty"`

@@ -76,6 +76,7 @@ const (
 	maxParts          = 1000 // files in a checkpoint directory
 	stateHead         = 16 << 10
 	stateFile         = "trainer_state.json"
+	randomStates      = "random_states_0.pkl" // the last file of a checkpoint by accelerate
 
 	reportSlack = 20 * time.Millisecond // tolerance between file times and times of reports
 )
@@ -248,7 +249,7 @@ func (f *CheckpointFinder) file(c fileCandidate, h history, now time.Time) Check
 	untouched := ok && !modified.After(saved.Add(reportSlack))
 	out.Complete = c.stamp.bytes > 0 && (untouched || h.replaced || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
 	if c.dir && c.kind == HuggingFace && checkpointDir.MatchString(filepath.Base(c.path)) {
-		out.Complete = out.Complete && c.parts[stateFile]
+		out.Complete = out.Complete && (c.parts[stateFile] || c.parts[randomStates])
 		if s, e := stateProgress(head(filepath.Join(c.path, stateFile), stateHead)); !math.IsNaN(s) {
 			out.Step, out.Epoch = s, e
 		}

@@ -13,7 +13,7 @@ type kind string
 
 // Kinds of checkpoints.
 const (
-	HuggingFace kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json
+	HuggingFace kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json, or with random_states_0.pkl of accelerate
 	lightning   kind = "lightning"    // .ckpt
 	pyTorch     kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
 	keras       kind = "keras"        // .keras, .h5

@@ -339,10 +339,16 @@ func TestAccelerateDirectory(t *testing.T) {
 	f := p.finder(CheckpointOptions{})
 	p.write("o/step_10/random_states_0.pkl", "x")
 	p.write("o/step_10/model.safetensors", "x")
-	p.write("epoch_3/model.pt", "x") // an ordinary directory
+	p.write("epoch_3/model.pt", "x")                      // an ordinary directory
+	p.write("out/checkpoint-24/random_states_0.pkl", "x") // as of the examples of diffusers
 	p.later(time.Minute)
-	if got, want := p.find(f), "epoch_3/model.pt o/step_10"; got != want {
+	if got, want := p.find(f), "epoch_3/model.pt o/step_10 out/checkpoint-24"; got != want {
 		t.Errorf("have %q, want %q", got, want)
+	}
+	for _, c := range f.Find(p.now) {
+		if strings.Contains(c.Path, "checkpoint-24") && (!c.Complete || c.Step != 24) {
+			t.Errorf("saved by accelerate, found as %+v", c)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"trainopt/monitor/trainlog"
 )
 
 // start runs a script in the background; stop waits for its end and returns its output and exit code.
@@ -54,10 +56,11 @@ func TestSaveAndStop(t *testing.T) {
 		script string
 		path   string // of the request
 		saved  string // base name of the checkpoint; * is any number
+		short  bool   // more than one epoch is trained before the stop, or the stop follows the end of one
 	}{
 		"transformers": {script: `
 import transformers.trainer, torch
-t = transformers.trainer.Trainer(epochs=10000, save_every=10**9); t.train(pause=0.02); print("steps", t.state.global_step)`, saved: "checkpoint-*"},
+t = transformers.trainer.Trainer(epochs=10000, save_every=10**9); t.train(pause=0.02); print("steps", t.state.global_step)`, saved: "checkpoint-*", short: true},
 		"lightning": {script: `
 import lightning.pytorch.trainer.trainer as m
 t = m.Trainer(max_epochs=10, batches=10000); t.fit(pause=0.02); print("steps", t.global_step)`, saved: "optimize-step=*.ckpt"},
@@ -72,7 +75,7 @@ import keras.src.models.model as m
 t = m.Model(); t.fit(10**6, epochs=3, pause=0.02, pool=True); print("steps", 1)`, saved: "optimize-step-*.keras"},
 		"ultralytics": {script: `
 import ultralytics.engine.trainer as m
-t = m.BaseTrainer(10000); t.train(pause=0.02); print("steps", t.epoch)`, saved: "optimize-epoch-*.pt"},
+t = m.BaseTrainer(10000); t.train(pause=0.02); print("steps", t.epoch)`, saved: "optimize-epoch-*.pt", short: true},
 		"xgboost": {script: `
 import xgboost
 xgboost.train({}, None, 10**6, pause=0.02); print("steps", 1)`, saved: "optimize-round-*.json"},
@@ -112,6 +115,9 @@ a = b.BaseAlgorithm(); a.learn(10**6, pause=0.02); print("steps", a.num_timestep
 			f := o.await("end", func(f Facts) bool { return f.Ended })
 			if len(f.Failures) > 0 {
 				t.Errorf("failures: %+v", f.Failures)
+			}
+			if epoch := o.last(trainlog.Epoch); !c.short && epoch >= 1 {
+				t.Errorf("%g epochs of a training that was stopped within the first one", epoch)
 			}
 			// A restarted agent finds the same answers and continues with higher ids.
 			again := NewReader(o.in.Reports)

@@ -280,7 +280,7 @@ func predictionAnswer(d *data) page.Answer {
 	}
 	p := d.Record.Plan
 	if p == nil || p.Prediction == nil || !predicted(p.Prediction.Seconds) {
-		if p != nil && p.Prediction == nil && d.Record.Outcome.Restarts > 0 {
+		if interrupted(d.Record) {
 			a.Text = "no prediction: it was of a run without interruption, this run was resumed"
 		}
 		return a

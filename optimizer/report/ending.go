@@ -214,7 +214,11 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 	if !n.Known() {
 		return ""
 	}
-	return page.Count(float64(n)) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
+	unit := cmp.Or(r.Training.Unit, "unit")
+	if n != 1 {
+		unit += "s"
+	}
+	return page.Count(float64(n)) + " " + unit
 }
 
 // resumeAnswer shows how to continue a run that ended early or whose agent is gone.

@@ -141,3 +141,12 @@ func TestBeforeLauncher(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitsOf: one epoch is singular.
+func TestUnitsOf(t *testing.T) {
+	for n, want := range map[journal.Number]string{1: "1 epoch", 2: "2 epochs", 0.417: "0.417 epochs", journal.Unknown(): ""} {
+		if got := unitsOf(&journal.Record{Training: journal.Training{Unit: "epoch"}}, n); got != want {
+			t.Errorf("%g: %q, want %q", float64(n), got, want)
+		}
+	}
+}

@@ -30,6 +30,10 @@ func optionsSection(d *data) page.Section {
 		s.Intro = "No alternatives: they were predicted for a memory that did not suffice."
 		return s
 	}
+	if interrupted(r) {
+		s.Intro = "No alternatives: they were predicted for a run without interruption, this run was resumed."
+		return s
+	}
 	p := r.Preference
 	s.Intro = fmt.Sprintf("Preference: time %s, cost %s, resources %s. All values are predicted; changes are relative to the choice.",
 		page.Share(p.Time), page.Share(p.Cost), page.Share(p.Resource))
@@ -48,6 +52,12 @@ func optionsSection(d *data) page.Section {
 		s.Blocks = append(s.Blocks, candidates(r))
 	}
 	return s
+}
+
+// interrupted reports whether a run was resumed without a new plan: the predictions of its plan are of a run without
+// interruption, under the limits before it.
+func interrupted(r *journal.Record) bool {
+	return r.Plan != nil && r.Plan.Prediction == nil && r.Outcome.Restarts > 0
 }
 
 // hasChance reports whether the SLA has a limit for which plans predict a probability.
@@ -81,7 +91,7 @@ func slaCells(s journal.SLA, c plan.Candidate) []string {
 // briefOptions shows the choices of other preferences in few columns; it is empty if all preferences agree.
 func briefOptions(d *data) page.Section {
 	r := d.Record
-	if r.Plan == nil || outOfMemory(r) {
+	if r.Plan == nil || outOfMemory(r) || interrupted(r) {
 		return page.Section{}
 	}
 	options := mergedOptions(r.Plan.Options)

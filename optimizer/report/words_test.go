@@ -184,7 +184,7 @@ func option(r *journal.Record, prefer string, seconds, cost float64) {
 	r.Plan.Options = []plan.Option{{Prefer: prefer, SecondsPct: &seconds, CostPct: &cost, Candidate: plan.Candidate{Allocation: cpus(32, 16), Feasible: true}}}
 }
 
-// TestAlternativesAfterOOM: nothing is predicted for a memory that has proved too small.
+// TestAlternativesAfterOOM: nothing is predicted for a memory that has proved too small, nor by a plan made before an interruption.
 func TestAlternativesAfterOOM(t *testing.T) {
 	here, other := plan.Candidate{Allocation: cpus(2, 1)}, plan.Candidate{Allocation: cpus(1, 1)}
 	r := &journal.Record{Plan: &journal.Plan{Plan: plan.Plan{Allocation: here.Allocation, Candidates: []plan.Candidate{here, other},
@@ -195,6 +195,10 @@ func TestAlternativesAfterOOM(t *testing.T) {
 		if brief != want || full != 2*want {
 			t.Errorf("%s: %d and %d tables, want %d and %d", reason, brief, full, want, 2*want)
 		}
+	}
+	r.Exit, r.Outcome.Restarts = nil, 1 // resumed: the plan was of a run without interruption, under the limits before it
+	if brief, full := len(briefOptions(&data{Record: r}).Blocks), len(optionsSection(&data{Record: r}).Blocks); brief+full > 0 {
+		t.Errorf("resumed: %d and %d tables", brief, full)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/internal/stat"
+	"trainopt/monitor/trainlog"
 	"trainopt/resources"
 )
 
@@ -110,5 +111,46 @@ func TestPausesAreNotWarmUp(t *testing.T) {
 	s := Segment{Blocks: []float64{9, 3, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1}}
 	if got := s.warmUp(); got != 2 {
 		t.Errorf("%d blocks of warm-up, want 2", got)
+	}
+}
+
+// TestPauseOfEachEpoch: blocks that contain the validation of an epoch, before or after the row of its end, count by their
+// work, as do those that end at an epoch.
+func TestPauseOfEachEpoch(t *testing.T) {
+	for name, c := range map[string]struct{ train, pause float64 }{
+		"a tenth":               {110, 12},
+		"a third":               {24, 12},
+		"half":                  {20, 20},
+		"less than a part":      {25, 6},
+		"longer than the epoch": {4, 14},
+		"of long epochs":        {600, 30},
+		"none":                  {35, 0},
+	} {
+		for _, late := range []bool{false, true} { // the row of the end of the epoch follows the pause
+			for _, unit := range []func(done, total float64) *trainlog.Row{epochRow, stepRow} {
+				var p Progress
+				s := begin(&p, 0)
+				now, first, scale := 1.0, 0.02, 1.0
+				if _, steps := unit(1, 0).Value(trainlog.Step); steps {
+					scale = 50
+				}
+				p.Add(unit(first*scale, 0), at(now))
+				const epochs = 12
+				for k := 2; k <= 50*epochs; k++ {
+					now += c.train / 50
+					if k%50 == 0 && late {
+						now += c.pause
+					}
+					p.Add(unit(float64(k)/50*scale, 0), at(now))
+					if k%50 == 0 && !late {
+						now += c.pause
+					}
+				}
+				want := (c.train + c.pause) / scale
+				if got := stat.Mean(s.Blocks); got > 1.15*want || got < want/1.15 {
+					t.Errorf("%s, late %v, scale %g: mean of %d blocks %.4g s, want about %.4g", name, late, scale, len(s.Blocks), got, want)
+				}
+			}
+		}
 	}
 }

@@ -216,6 +216,7 @@ type Progress struct {
 	haveMark  bool
 	blockTook time.Duration // of the last timed block, which ended at the mark
 	blockOf   float64       // its units; 0: no block ended at the mark
+	openUntil time.Duration // until when work is added to the last block, which has less than the others
 	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
@@ -488,17 +489,19 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	case seg.Timed == 0: // read together with the first row: the time of that one is unknown
 		seg.Units = 0
 		p.mark(at, done)
-	case p.blockOf > 0 && at == p.markAt: // read together with the row that ended the last block: of that block
-		p.blockOf += done - p.markDone
-		blocks := seg.timed()
-		blocks[len(blocks)-1] = p.blockTook.Seconds() / p.blockOf
-		p.markDone = done
+	case p.blockOf > 0 && (at == p.markAt || at < p.openUntil && p.blockOf < seg.BlockUnits): // of the last block: it was read together with the row that ended it, or is open
+		p.blockTook, p.blockOf = p.blockTook+at-p.markAt, p.blockOf+done-p.markDone
+		p.markAt, p.markDone = at, done
+		seg.replaceLast(p.blockTook.Seconds() / p.blockOf)
 	case p.blockEnds(at, done):
 		took, of := at-p.markAt, done-p.markDone
 		seg.addBlock(took.Seconds() / of)
 		seg.BlockUnits = max(seg.BlockUnits, of)
 		p.mark(at, done)
-		p.blockTook, p.blockOf = took, of
+		p.blockTook, p.blockOf, p.openUntil = took, of, 0
+		if of < seg.BlockUnits/2 { // a pause, such as a validation, the end of an epoch, or a slower pace
+			p.openUntil = at + p.longest()
+		}
 	}
 }
 
@@ -583,17 +586,26 @@ const sameRead = 20 * time.Millisecond
 // occurs once per epoch: validation, a checkpoint, the restart of the loader.
 const partBlock = 10 * time.Second
 
-// blockEnds reports whether the work since the mark forms one observation. Blocks of steps contain equal work: the mean
-// pace of blocks of equal time would give the slow stretches of an uneven pace too much weight.
+// longest returns the time after which a block ends although an earlier one contains more work.
+func (p *Progress) longest() time.Duration {
+	if p.Unit == "epoch" {
+		return partBlock
+	}
+	return longBlock
+}
+
+// blockEnds reports whether the work since the mark forms one observation. Blocks contain equal work: the mean pace of
+// blocks of equal time would give pauses and the slow stretches of an uneven pace too much weight. A block that ends by its
+// time with much less work remains open for as long again.
 func (p *Progress) blockEnds(at time.Duration, done float64) bool {
 	took := at - p.markAt
 	switch {
 	case done <= p.markDone || took < minBlock:
 		return false
 	case p.Unit == "epoch":
-		return math.Floor(done) > math.Floor(p.markDone) || took >= partBlock
+		return math.Floor(done) > math.Floor(p.markDone) || took >= p.longest()
 	}
-	return took >= longBlock || done-p.markDone >= p.Current().BlockUnits
+	return took >= p.longest() || done-p.markDone >= p.Current().BlockUnits
 }
 
 func (p *Progress) mark(at time.Duration, done float64) {
@@ -617,6 +629,15 @@ func (s *Segment) addBlock(secondsPerUnit float64) {
 		all = append(half, all...) // the newest block stays unmerged
 	}
 	*to = all
+}
+
+// replaceLast replaces the last block in a new slice: observations share the old one.
+func (s *Segment) replaceLast(secondsPerUnit float64) {
+	to := &s.Blocks
+	if len(*to) == 0 {
+		to = &s.Left
+	}
+	*to = append(slices.Clone((*to)[:len(*to)-1]), secondsPerUnit)
 }
 
 // Finished reports whether the total is reached.

@@ -288,7 +288,7 @@ func (r *run) noCheckpoint(why string) error {
 	if r.canResume() && !r.Resumable {
 		return fmt.Errorf("%s, and no complete checkpoint of this run was found to resume from by %s: %w", why, r.resumptionWords(), ErrNotResumable)
 	}
-	return fmt.Errorf("%s, and the script keeps no checkpoint to resume from (if it does, give the command of the run again, with --resumable yes): %w", why, ErrNotResumable)
+	return fmt.Errorf("%s, and the script is not known to load a checkpoint when it starts (if it does, repeat the command of the run with --resumable yes): %w", why, ErrNotResumable)
 }
 
 // recordLost records in run.json that the run has failed.

@@ -130,7 +130,8 @@ def make_callback(base, package):
         def epoch(self, trainer):
             t = self.training
             if t is not None and t is observer.training:
-                t.epoch = trainer.current_epoch + 1.0
+                if not (trainer.should_stop and self.batches):  # else the epoch may have ended early, after a batch that counted
+                    t.epoch = trainer.current_epoch + 1.0
                 self.losses(trainer)
                 observer.boundary()
 
