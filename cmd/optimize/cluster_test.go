@@ -423,3 +423,31 @@ func TestClusterSlotsHaveOwnCPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterSubmitExitCodes: submit --wait exits with the code of the run that ended the job, as train would, also if the run was
+// refused at its start.
+func TestClusterSubmitExitCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	needPython(t)
+	w.write("paced.py", lab.Paced)
+	w.write("fail.py", "raise SystemExit(3)\n")
+	w.served("--policy", "fifo", "--round", "4s", "--devices", "fast=1")
+	for _, c := range []struct {
+		args string
+		want run.Code
+	}{
+		{"--train paced.py --epochs 6 -- 0.1", run.CodeDone},
+		{"--train paced.py --epochs 6 --budget 0.0000001 -- 0.1", run.CodeInfeasible}, // by what the first one measured
+		{"--train fail.py", run.CodeTraining},
+		{"--train fail.py --gpus 2", run.CodeUsage},
+	} {
+		code, _, errs := w.run(append([]string{"cluster", "submit", "--wait"}, strings.Fields(c.args)...)...)
+		if code != c.want {
+			t.Errorf("submit %s: exit %d, want %d\n%s", c.args, code, c.want, errs)
+		}
+	}
+	if code := w.clusterJobs()[2].ExitCode; code == nil || *code != int(run.CodeInfeasible) {
+		t.Errorf("exit code %v in the record of the refused job", code)
+	}
+}

@@ -187,9 +187,9 @@ func (o *submitOptions) await(id int) error {
 func outcome(j *cluster.Job) error {
 	code := map[cluster.State]run.Code{cluster.Failed: run.CodeTraining, cluster.Stopped: run.CodeGuard, cluster.Cancelled: run.CodeTerminated}[j.State]
 	switch {
-	case j.State == cluster.Done && j.Reason != "":
-		code = run.CodeMissed
-	case j.State == cluster.Failed && j.Stretch == 0: // it never had devices
+	case j.ExitCode != nil:
+		code = run.Code(*j.ExitCode)
+	case j.State == cluster.Failed: // it never had devices
 		code = run.CodeInfeasible
 	}
 	if code == run.CodeDone {
