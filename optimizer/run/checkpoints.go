@@ -237,17 +237,15 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 // vanishedCheckpoint returns the path of the last known checkpoint if it was removed and no other one is left; else "". A file
 // system that is not mounted does not have the directory of it either.
 func (r *run) vanishedCheckpoint() string {
-	c := r.rec.Checkpoint
-	if c == nil || c.Path == "" {
-		return ""
+	f, _ := r.resumeFrom()
+	if c := r.rec.Checkpoint; c != nil && c.Path != "" && f.Path == "" {
+		path := absolute(r.Config.Dir, c.Path)
+		_, err := os.Lstat(path)
+		if _, unmounted := os.Stat(filepath.Dir(path)); unmounted == nil && errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
 	}
-	path := absolute(r.Config.Dir, c.Path)
-	_, err := os.Lstat(path)
-	_, unmounted := os.Stat(filepath.Dir(path))
-	if f, _ := r.resumeFrom(); !errors.Is(err, fs.ErrNotExist) || unmounted != nil || f.Path != "" {
-		return ""
-	}
-	return path
+	return ""
 }
 
 // withProgress removes files of weights alone if others exist, or if the script reads progress from what its resume

@@ -100,8 +100,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	if path := r.vanishedCheckpoint(); resume && path != "" {
 		r.event(Warning, "the checkpoint %s was removed: the training begins again", path)
 		r.beginAgain()
-		r.checkpoints.times, r.checkpoints.newest, r.rec.Checkpoint = nil, "", nil
-		resume = false
+		r.checkpoints.times, r.checkpoints.newest, r.rec.Checkpoint, resume = nil, "", nil, false
 	}
 	now := r.elapsed()
 	r.Current, r.exitAt = a, 0

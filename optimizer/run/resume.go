@@ -113,7 +113,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.Phase = cmp.Or(r.Phase, probing)
 	r.inspect(r.rec.Script.Path, &r.facts)
 	r.openCheckpoints()
-	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) && !r.mayBeginAgain() {
+	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) && (r.Lease == nil || r.vanishedCheckpoint() == "") {
 		return refuse(r.noCheckpoint("its job has ended"))
 	}
 	if err := r.programGone(); r.Ended && err != nil {
@@ -283,10 +283,6 @@ func (r *run) programGone() error {
 	return nil
 }
 
-// mayBeginAgain reports whether the run continues from the beginning without its user: a scheduler stopped it because it had a
-// checkpoint, which was removed since.
-func (r *run) mayBeginAgain() bool { return r.Lease != nil && r.vanishedCheckpoint() != "" }
-
 // noCheckpoint is the refusal to restart a job of which no checkpoint is known.
 func (r *run) noCheckpoint(why string) error {
 	if r.canResume() && !r.Resumable {
@@ -310,7 +306,7 @@ func (r *run) recordLost(why string) {
 // restartFromCheckpoint launches the job from its checkpoint, or from the beginning if it was never started.
 func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	fresh := r.unstarted()
-	if _, ok := r.resumeFrom(); !ok && !r.Resumable && !fresh && !r.mayBeginAgain() {
+	if _, ok := r.resumeFrom(); !ok && !r.Resumable && !fresh && (r.Lease == nil || r.vanishedCheckpoint() == "") {
 		why = cmp.Or(why, "its job has ended")
 		r.recordLost(why)
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), r.noCheckpoint(why))
