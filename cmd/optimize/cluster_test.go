@@ -225,6 +225,63 @@ func TestClusterDrainSaves(t *testing.T) {
 	w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), epochs)
 }
 
+// TestClusterRemovedSnapshot: a job that begins by loading its own snapshot, which it wrote once, on request, begins again if the
+// snapshot is removed while it waits, instead of failing to protect it. With the snapshot it continues.
+func TestClusterRemovedSnapshot(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
+	needTraining(t, "three servers, one after the other")
+	w := newWorld(t)
+	w.write("own.py", `import json, os, signal, sys, time
+leave = False
+def ask(*_):
+    global leave
+    leave = True
+signal.signal(signal.SIGUSR1, ask)
+start = 0
+if os.path.exists("state.json"):
+    start = json.load(open("state.json"))["epoch"]
+for epoch in range(start, 100):
+    time.sleep(0.2)
+    print("epoch %d/100 loss %g" % (epoch + 1, 1 / (epoch + 1)), flush=True)
+    if leave:
+        json.dump({"epoch": epoch + 1}, open("state.json", "w"))
+        sys.exit(75)
+`)
+	w.run("cluster", "submit", "--grace", "3m", "--resumable", "yes", "--train", "own.py")
+	snapshot := filepath.Join(w.dir, "state.json")
+	printed := func(text string) int { // by all lives
+		out, _ := os.ReadFile(filepath.Join(w.state(), "runs", w.clusterJobs()[1].Run, "job.stdout"))
+		return strings.Count(string(out), text)
+	}
+	for life := range 2 {
+		server := w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
+		w.await("progress", func() bool {
+			j := w.clusterJobs()[1]
+			return j.State.Ended() || j.Keeps != nil && *j.Keeps && printed("epoch 3/100 ") == life+1
+		})
+		w.run("cluster", "drain", "--save")
+		if err := server.Wait(); err != nil {
+			t.Errorf("the drained server: %v", err)
+		}
+		if _, err := os.Stat(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		if life == 0 {
+			os.Remove(snapshot)
+		}
+	}
+	before := w.clusterJobs()[1].Done
+	w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
+	w.awaitAll()
+	j := w.clusterJobs()[1]
+	if j.State != cluster.Done || j.Done != 100 || j.Stretch != 3 {
+		t.Errorf("%s (%s), %g epochs, %d stretches: want done, 100, 3", j.State, j.Reason, j.Done, j.Stretch)
+	}
+	if begun, again := printed("epoch 1/100 "), printed(fmt.Sprintf("epoch %g/100 ", before)); begun != 2 || again > 2 {
+		t.Errorf("began %d times, and epoch %g was done %d times: want 2, and the third life to continue from there", begun, before, again)
+	}
+}
+
 // TestClusterLeaseOutlivesItsServer checks that jobs whose server is dead run on for one and a half rounds, and then
 // save and stop.
 func TestClusterLeaseOutlivesItsServer(t *testing.T) {
@@ -354,7 +411,7 @@ func TestClusterOtherDevices(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
-	w.write("lossy.py", "import time\nfor e in range(1, 61):\n    time.sleep(0.2)\n    print('epoch %d/60 loss %g' % (e, 1 / e), flush=True)\n")
+	w.write("lossy.py", "import time\nfor e in range(1, 61):\n    time.sleep(0.2)\n    print('epoch %d/100 loss %g' % (e, 1 / e), flush=True)\n")
 	server := w.served("--policy", "fifo", "--round", "30s", "--devices", "fast=2,slow=1")
 	if code, _, errs := w.run("cluster", "submit", "--train", "paced.py", "--gpus", "3"); code != run.CodeUsage || !strings.Contains(errs, "no device type has 3 devices") {
 		t.Errorf("submit of too large a job: exit %d, %q", code, errs)
@@ -421,5 +478,33 @@ func TestClusterSlotsHaveOwnCPUs(t *testing.T) {
 		if want := fmt.Sprint([]int{cpus[e.Where[0]]}); err != nil || string(got) != want {
 			t.Errorf("job %d on slot %d runs on the CPUs %s, want %s (%v)", e.Job, e.Where[0], got, want, err)
 		}
+	}
+}
+
+// TestClusterSubmitExitCodes: submit --wait exits with the code of the run that ended the job, as train would, also if the run was
+// refused at its start.
+func TestClusterSubmitExitCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	needPython(t)
+	w.write("paced.py", lab.Paced)
+	w.write("fail.py", "raise SystemExit(3)\n")
+	w.served("--policy", "fifo", "--round", "4s", "--devices", "fast=1")
+	for _, c := range []struct {
+		args string
+		want run.Code
+	}{
+		{"--train paced.py --epochs 6 -- 0.1", run.CodeDone},
+		{"--train paced.py --epochs 6 --budget 0.0000001 -- 0.1", run.CodeInfeasible}, // by what the first one measured
+		{"--train fail.py", run.CodeTraining},
+		{"--train fail.py --gpus 2", run.CodeUsage},
+	} {
+		code, _, errs := w.run(append([]string{"cluster", "submit", "--wait"}, strings.Fields(c.args)...)...)
+		if code != c.want {
+			t.Errorf("submit %s: exit %d, want %d\n%s", c.args, code, c.want, errs)
+		}
+	}
+	if code := w.clusterJobs()[2].ExitCode; code == nil || *code != int(run.CodeInfeasible) {
+		t.Errorf("exit code %v in the record of the refused job", code)
 	}
 }

@@ -118,9 +118,10 @@ type Job struct {
 	ID     int    `json:"id"`
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	// Reason says why the job waits or has ended.
-	Reason string `json:"reason,omitempty"`
-	Run    string `json:"run,omitempty"` // id of its run; empty before its first start
+	// Reason says why the job waits or has ended. ExitCode is the exit code of its last run; nil: none has ended the job.
+	Reason   string `json:"reason,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	Run      string `json:"run,omitempty"` // id of its run; empty before its first start
 
 	// Device, Where and Stretch are those of the present life, or of the last one.
 	Device  string    `json:"device,omitempty"`

@@ -343,6 +343,9 @@ func (s *server) takeResult(r result) {
 		why = cmp.Or(why, reason)
 		s.end(l, Failed, why)
 	}
+	if code := int(r.Code); l.State.Ended() && r.Code != run.CodeTryAgain { // cancelled: it left its devices first
+		l.ExitCode = &code
+	}
 	if l.State.Ended() && l.exited > 0 { // the time until the notice is not part of the job
 		l.Ended, l.WaitS = fromUnix(l.exited), max(0, l.WaitS-(now-l.exited))
 	}

@@ -121,6 +121,15 @@ func (f *CheckpointFinder) Report(path string, at time.Time) {
 // change. It counts regardless of its name and location, but not as reported.
 func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = true }
 
+// Confirm adds the files with a name of CheckpointOptions.Names that were modified since a request to save, which succeeded.
+func (f *CheckpointFinder) Confirm(since time.Time) {
+	for _, c := range f.search() {
+		if matches(f.o.Names, filepath.Base(c.path)) && !since.After(time.Unix(0, c.stamp.modified)) {
+			f.Known(c.path)
+		}
+	}
+}
+
 // renameSlack is the tolerance of modification times in Final: the end of a save is reported before the file is closed, and
 // some file systems store whole seconds.
 const renameSlack = time.Second

@@ -230,6 +230,23 @@ func TestWeakNames(t *testing.T) {
 	}
 }
 
+// TestConfirmedSnapshots: files of the names from which the script continues, written once, are checkpoints if the training wrote
+// them when it was asked to save.
+func TestConfirmedSnapshots(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{Names: []string{"*.pkl"}})
+	p.write("vocabulary.pkl", "1")
+	p.later(time.Minute)
+	asked := p.now
+	p.write("state.pkl", "1")
+	p.write("metrics.json", "1")
+	f.Confirm(asked)
+	p.later(time.Minute)
+	if got := p.find(f); got != "state.pkl" {
+		t.Errorf("found %q", got)
+	}
+}
+
 // TestNamedSnapshots: a file from which the script continues is a checkpoint in any format once it has changed, also while it is
 // replaced too often to settle; one that is written in place is complete once it has settled.
 func TestNamedSnapshots(t *testing.T) {

@@ -318,6 +318,63 @@ func TestLeaseEndsWhileTheAgentIsSuspended(t *testing.T) {
 	}
 }
 
+// TestRemovedCheckpoint: a run that its scheduler stopped begins again if its only checkpoint is removed before its next lease,
+// and loses the work. Without the directory of the checkpoint, whose file system may not be mounted, or without a scheduler, it
+// is refused.
+func TestRemovedCheckpoint(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		remove string // below the working directory
+		leased bool
+		want   Code
+	}{
+		"leased":               {"saves/ckpt_step_2.pt", true, CodeDone},
+		"leased, no directory": {"saves", true, CodeUsage},
+		"by the user":          {"saves/ckpt_step_2.pt", false, CodeUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 6 {
+					if !a.step(6, 1) {
+						return a.leave()
+					}
+					if a.epoch == 2 && a.n == 1 {
+						a.checkpointIn("saves")
+						a.step(6, 5)
+						return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+					}
+				}
+				return finished
+			})
+			dir := s.cfg.Dir
+			if err := os.Mkdir(filepath.Join(dir, "saves"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			agent := s.agent()
+			agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+			res := agent.Run(t.Context(), s.cfg, nil)
+			if cp := res.Record.Checkpoint; res.Code != CodeTryAgain || cp == nil || filepath.Base(cp.Path) != "ckpt_step_2.pt" {
+				t.Fatalf("exit %d (%v), checkpoint %+v", res.Code, res.Err, cp)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, c.remove)); err != nil {
+				t.Fatal(err)
+			}
+			if !c.leased {
+				agent.Lease = nil
+			}
+			res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
+			if res.Code != c.want || c.want == CodeUsage && !errors.Is(res.Err, ErrNotResumable) {
+				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.want)
+			}
+			if on := s.started(); c.want == CodeDone && (len(on) != 2 || slices.Contains(on[1].command.Args, "--resume") || float64(res.Record.Outcome.Steps) != 6 || !(float64(res.Record.Waste.Failed) > 0.006)) {
+				t.Errorf("%d starts, %v; outcome %+v, waste %+v", len(on), on[1].command.Args, res.Record.Outcome, res.Record.Waste)
+			}
+		})
+	}
+}
+
 // TestPreparationIsOfTheFirstLife: what an agent does before the first launch is not done again when another agent continues the run.
 func TestPreparationIsOfTheFirstLife(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -230,6 +232,20 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 		return f, true
 	}
 	return observe.CheckpointFile{}, r.resumption.How == inspect.ResumeItself && r.Resumable
+}
+
+// vanishedCheckpoint returns the path of the last known checkpoint if it was removed and no other one is left; else "". A file
+// system that is not mounted does not have the directory of it either.
+func (r *run) vanishedCheckpoint() string {
+	f, _ := r.resumeFrom()
+	if c := r.rec.Checkpoint; c != nil && c.Path != "" && f.Path == "" {
+		path := absolute(r.Config.Dir, c.Path)
+		_, err := os.Lstat(path)
+		if _, unmounted := os.Stat(filepath.Dir(path)); unmounted == nil && errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+	}
+	return ""
 }
 
 // withProgress removes files of weights alone if others exist, or if the script reads progress from what its resume

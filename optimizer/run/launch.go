@@ -97,6 +97,11 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		r.failStart(CodeOurs, err, err)
 		return
 	}
+	if path := r.vanishedCheckpoint(); resume && path != "" {
+		r.event(Warning, "the checkpoint %s was removed: the training begins again", path)
+		r.beginAgain()
+		r.checkpoints.times, r.checkpoints.newest, r.rec.Checkpoint, resume = nil, "", nil, false
+	}
 	now := r.elapsed()
 	r.Current, r.exitAt = a, 0
 	if !r.Config.elsewhere() { // a place on an engine is charged from when it is held
@@ -345,22 +350,27 @@ func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
 		return
 	}
 	kept := l.Checkpoint && !l.Observed || l.Saved != ""
-	if !kept { // the work done so far is lost
-		for _, s := range r.Progress.Segments {
-			s.Lost = s.Spent
-		}
-		for i := range r.rec.Probes {
-			r.rec.Probes[i].InJob = false
-		}
-		r.Progress.Restarted()
-		// $OPTIMIZER_LOG is a new file, so that rows of the previous launch are not attributed to this one.
-		r.OwnLog = r.dir.Path(fmt.Sprintf("training-%d.csv", r.Progress.launches()+1))
-		r.log.Restart(r.OwnLog, r.Clock.Now())
+	if !kept {
+		r.beginAgain()
 	}
 	r.place(ctx, *l.Next, l.Label, kept)
 	if kept && r.job != nil {
 		r.Progress.Current().RestartFrom = l.AskedAt
 	}
+}
+
+// beginAgain prepares a launch from the beginning: the work done so far is lost.
+func (r *run) beginAgain() {
+	for _, s := range r.Progress.Segments {
+		s.Lost = s.Spent
+	}
+	for i := range r.rec.Probes {
+		r.rec.Probes[i].InJob = false
+	}
+	r.Progress.Restarted()
+	// $OPTIMIZER_LOG is a new file, so that rows of the previous launch are not attributed to this one.
+	r.OwnLog = r.dir.Path(fmt.Sprintf("training-%d.csv", r.Progress.launches()+1))
+	r.log.Restart(r.OwnLog, r.Clock.Now())
 }
 
 // mayRestart reports whether a failed job is restarted: it must be resumable, and have made progress, been killed

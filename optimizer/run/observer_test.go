@@ -71,8 +71,11 @@ func (a *actor) progress(seconds float64, facts map[string]any) bool {
 }
 
 // checkpoint writes a checkpoint of the script and reports it.
-func (a *actor) checkpoint() string {
-	path := filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
+func (a *actor) checkpoint() string { return a.checkpointIn(".") }
+
+// checkpointIn writes and reports a checkpoint in a directory below the working directory.
+func (a *actor) checkpointIn(dir string) string {
+	path := filepath.Join(a.stage.cfg.Dir, dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
 	if err := os.WriteFile(path, []byte("state"), 0o644); err != nil {
 		a.stage.t.Error(err)
 	}

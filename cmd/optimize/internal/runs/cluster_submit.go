@@ -185,12 +185,10 @@ func (o *submitOptions) await(id int) error {
 
 // outcome returns the exit code of a job that has ended, as train would return it.
 func outcome(j *cluster.Job) error {
-	code := map[cluster.State]run.Code{cluster.Failed: run.CodeTraining, cluster.Stopped: run.CodeGuard, cluster.Cancelled: run.CodeTerminated}[j.State]
-	switch {
-	case j.State == cluster.Done && j.Reason != "":
-		code = run.CodeMissed
-	case j.State == cluster.Failed && j.Stretch == 0: // it never had devices
-		code = run.CodeInfeasible
+	// Without a run: it never had devices.
+	code := map[cluster.State]run.Code{cluster.Failed: run.CodeInfeasible, cluster.Stopped: run.CodeGuard, cluster.Cancelled: run.CodeTerminated}[j.State]
+	if j.ExitCode != nil {
+		code = run.Code(*j.ExitCode)
 	}
 	if code == run.CodeDone {
 		return nil
