@@ -46,7 +46,7 @@ type startFailure struct {
 
 // execMain is the trampoline: a process that applies the recipe to itself and then becomes the job by exec. Only the
 // keeper starts it. It returns, with an exit code, only if exec failed.
-func execMain(args []string) int {
+func execMain() int {
 	runtime.LockOSThread() // affinity belongs to a thread, and exec keeps that of the calling thread
 	syscall.CloseOnExec(execSpecFD)
 	syscall.CloseOnExec(execReportFD)

@@ -31,7 +31,7 @@ func KeeperMain(args []string) int {
 	}
 	switch role {
 	case execTrampoline:
-		return execMain(args[1:])
+		return execMain()
 	case keepRole:
 		return keeperMain()
 	}

@@ -116,7 +116,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("%w (arguments of the script follow --)", err)
 	}
 	if !unknown {
-		return plainValue(cmd, err)
+		return plainValue(err)
 	}
 	var known []string
 	add := func(f *pflag.Flag) { known = append(known, f.Name) }
@@ -136,7 +136,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 }
 
 // plainValue rewords an error of Go's parsers about the value of a flag.
-func plainValue(cmd *cobra.Command, err error) error {
+func plainValue(err error) error {
 	var wrong *pflag.InvalidValueError
 	var number *strconv.NumError
 	if !errors.As(err, &wrong) {
