@@ -20,6 +20,7 @@ import (
 	"trainopt/internal/wording"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/run"
 )
 
 type jobsOptions struct {
@@ -211,7 +212,8 @@ const (
 func state(j *jobDocument) string {
 	if j.State.Ended() && j.Reason != "" {
 		why := j.Reason
-		for utf8.RuneCountInString(why) > maxWhy { // the cause comes last
+		refused := j.ExitCode != nil && run.Code(*j.ExitCode) == run.CodeInfeasible // the limit comes first
+		for !refused && utf8.RuneCountInString(why) > maxWhy {                      // the cause comes last
 			_, rest, ok := strings.Cut(why, ": ")
 			if !ok {
 				break

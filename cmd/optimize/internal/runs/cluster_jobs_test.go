@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/run"
 )
 
 // TestDeadlineColumn: the list has a column of deadlines only if a job has one.
@@ -33,7 +34,7 @@ func TestRateOfPresentDevices(t *testing.T) {
 	}
 }
 
-// TestReasonOfFailure: of a long reason, the list shows its end, the cause.
+// TestReasonOfFailure: of a long reason, the list shows its end, the cause; of an infeasible SLA, its beginning.
 func TestReasonOfFailure(t *testing.T) {
 	for reason, want := range map[string]string{
 		"exit code 3": "failed: exit code 3",
@@ -42,6 +43,11 @@ func TestReasonOfFailure(t *testing.T) {
 		if got := state(&jobDocument{Job: cluster.Job{State: cluster.Failed, Reason: reason}}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	code := int(run.CodeInfeasible)
+	refused := cluster.Job{State: cluster.Failed, ExitCode: &code, Reason: "no allowed allocation meets the budget of $0.01 with 95 % probability; nearest: 1 CPU: 12.6 s (90 %: 9 s–21 s) for $0.02"}
+	if got, want := state(&jobDocument{Job: refused}), "failed: no allowed allocation meets the "; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q…", got, want)
 	}
 }
 
