@@ -411,7 +411,7 @@ func TestClusterOtherDevices(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
-	w.write("lossy.py", "import time\nfor e in range(1, 61):\n    time.sleep(0.2)\n    print('epoch %d/100 loss %g' % (e, 1 / e), flush=True)\n")
+	w.write("lossy.py", "import time\nfor e in range(1, 61):\n    time.sleep(0.2)\n    print('epoch %d/60 loss %g' % (e, 1 / e), flush=True)\n")
 	server := w.served("--policy", "fifo", "--round", "30s", "--devices", "fast=2,slow=1")
 	if code, _, errs := w.run("cluster", "submit", "--train", "paced.py", "--gpus", "3"); code != run.CodeUsage || !strings.Contains(errs, "no device type has 3 devices") {
 		t.Errorf("submit of too large a job: exit %d, %q", code, errs)

@@ -234,19 +234,27 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	return observe.CheckpointFile{}, r.resumption.How == inspect.ResumeItself && r.Resumable
 }
 
-// vanishedCheckpoint returns the path of the last known checkpoint if it was removed and no other one is left; else "". A file
-// system that is not mounted does not have the directory of it either.
-func (r *run) vanishedCheckpoint() string {
-	f, _ := r.resumeFrom()
-	if c := r.rec.Checkpoint; c != nil && c.Path != "" && f.Path == "" {
-		path := absolute(r.Config.Dir, c.Path)
-		_, err := os.Lstat(path)
-		if _, unmounted := os.Stat(filepath.Dir(path)); unmounted == nil && errors.Is(err, fs.ErrNotExist) {
-			return path
-		}
+// vanishedCheckpoint reports whether the last known checkpoint was removed and no other one is left. The directory of one on a
+// file system that is not mounted does not exist either: it may come back.
+func (r *run) vanishedCheckpoint() bool {
+	c := r.rec.Checkpoint
+	if c == nil || c.Path == "" {
+		return false
 	}
-	return ""
+	path := absolute(r.Config.Dir, c.Path)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return false
+	}
+	f, _ := r.resumeFrom()
+	return f.Path == ""
 }
+
+// mayBeginAgain reports whether a run continues from its beginning without its user: a scheduler stopped it because it had a
+// checkpoint, which was removed since.
+func (r *run) mayBeginAgain() bool { return r.Lease != nil && r.vanishedCheckpoint() }
 
 // withProgress removes files of weights alone if others exist, or if the script reads progress from what its resume
 // argument names.

@@ -97,8 +97,8 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		r.failStart(CodeOurs, err, err)
 		return
 	}
-	if path := r.vanishedCheckpoint(); resume && path != "" {
-		r.event(Warning, "the checkpoint %s was removed: the training begins again", path)
+	if resume && r.vanishedCheckpoint() {
+		r.event(Warning, "the checkpoint %s was removed: the training begins again", absolute(r.Config.Dir, r.rec.Checkpoint.Path))
 		r.beginAgain()
 		r.checkpoints.times, r.checkpoints.newest, r.rec.Checkpoint, resume = nil, "", nil, false
 	}

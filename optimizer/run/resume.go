@@ -113,7 +113,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.Phase = cmp.Or(r.Phase, probing)
 	r.inspect(r.rec.Script.Path, &r.facts)
 	r.openCheckpoints()
-	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) && (r.Lease == nil || r.vanishedCheckpoint() == "") {
+	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) && !r.mayBeginAgain() {
 		return refuse(r.noCheckpoint("its job has ended"))
 	}
 	if err := r.programGone(); r.Ended && err != nil {
@@ -306,7 +306,7 @@ func (r *run) recordLost(why string) {
 // restartFromCheckpoint launches the job from its checkpoint, or from the beginning if it was never started.
 func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	fresh := r.unstarted()
-	if _, ok := r.resumeFrom(); !ok && !r.Resumable && !fresh && (r.Lease == nil || r.vanishedCheckpoint() == "") {
+	if _, ok := r.resumeFrom(); !ok && !r.Resumable && !fresh && !r.mayBeginAgain() {
 		why = cmp.Or(why, "its job has ended")
 		r.recordLost(why)
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), r.noCheckpoint(why))
