@@ -24,7 +24,13 @@ var (
 // Repeats reports whether the job makes several trainings and its settings describe one of them: the commands of a shell
 // script or of GNU parallel, folds, seeds, the trials of a search. Their number, and with it the length of the job, is unknown.
 func (c *Command) Repeats() bool {
-	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.trained() == several
+	return c.Several() || c.inner != nil && c.inner.Repeats() || c.source != nil && c.trained() == several
+}
+
+// Several reports whether the job starts several trainings as commands of their own: those of a shell script or of GNU parallel,
+// and the combinations of settings of hydra.
+func (c *Command) Several() bool {
+	return c.many || c.line.program == "parallel" || c.line.program == "xargs" || c.multirun() || c.inner != nil && c.inner.Several()
 }
 
 // Nested reports whether a loop over epochs trains within one over updates or rounds, or one over folds or files

@@ -329,6 +329,59 @@ search(train)
 	}
 }
 
+// TestTrainingsLeft checks how many trainings by a framework are left, as reported first in each, and the last total.
+func TestTrainingsLeft(t *testing.T) {
+	t.Parallel()
+	const (
+		keras = "import keras.src.models.model as m\nmodel = m.Model()\n"
+		sb3   = "from stable_baselines3.common.base_class import BaseAlgorithm\nmodel = BaseAlgorithm()\n"
+	)
+	for name, c := range map[string]struct {
+		script string
+		left   []int
+		total  float64
+		column trainlog.Column
+	}{
+		"one":             {keras + "model.fit(100, epochs=3)", []int{0}, 3, trainlog.TotalEpochs},
+		"fine-tuning":     {keras + "model.fit(100, epochs=3)\nmodel.trainable = True\nmodel.fit(100, epochs=5)", []int{-1, 1}, 5, trainlog.TotalEpochs},
+		"continued":       {keras + "h = model.fit(100, epochs=3)\nmodel.fit(100, epochs=5, initial_epoch=3)", []int{-1, 1}, 5, trainlog.TotalEpochs},
+		"other objects":   {keras + "scaler = type('S', (), {'fit': lambda s, x: s})()\nmodel.fit(100, epochs=3)\nscaler.fit(1)", []int{0}, 3, trainlog.TotalEpochs},
+		"in a branch":     {keras + "model.fit(100, epochs=3)\nif sys.argv[1:]: model.fit(100, epochs=5)", []int{0}, 3, trainlog.TotalEpochs},
+		"after a failure": {keras + "try: model.fit(100, epochs=3)\nexcept MemoryError: model.fit(100, epochs=3, batch_size=1)", []int{0}, 3, trainlog.TotalEpochs},
+		"a function twice": {keras + "def train(epochs): model.fit(100, epochs=epochs)\ntrain(3)\ntrain(3)", []int{-1, 1}, 3,
+			trainlog.TotalEpochs},
+		"a function of the same name": {keras + "def fit(): model.fit(100, epochs=3)\nfit()\ntype('S', (), {'fit': lambda s: s})().fit()", []int{0}, 3, trainlog.TotalEpochs},
+		"a comprehension":             {keras + "[model.fit(100, epochs=n) for n in (3, 3)]", []int{-1, -1}, 3, trainlog.TotalEpochs},
+		"while":                       {keras + "n = 0\nwhile n < 2:\n    model.fit(100, epochs=3)\n    n += 1", []int{-1, -1}, 3, trainlog.TotalEpochs},
+		"until it succeeds":           {keras + "while True:\n    try:\n        model.fit(100, epochs=3)\n        break\n    except MemoryError: pass", []int{0}, 3, trainlog.TotalEpochs},
+		"until it has succeeded":      {keras + "for attempt in range(3):\n    try: model.fit(100, epochs=3)\n    except MemoryError: pass\n    else: break", []int{0}, 3, trainlog.TotalEpochs},
+		"returned": {keras + "def train():\n    while True:\n        try: return model.fit(100, epochs=3)\n        except MemoryError: pass\ntrain()",
+			[]int{0}, 3, trainlog.TotalEpochs},
+		"an iterator":                {keras + "for n in iter('ab'): model.fit(100, epochs=3)", []int{-1, -1}, 3, trainlog.TotalEpochs},
+		"timesteps":                  {sb3 + "model.learn(400)", []int{0}, 400, trainlog.TotalSteps},
+		"timesteps without an end":   {sb3 + "n = 0\nwhile True:\n    model.learn(400, reset_num_timesteps=False)\n    n += 1\n    if n == 2: break", []int{-1, -1}, 800, trainlog.TotalSteps},
+		"timesteps that continue":    {sb3 + "for n in range(1, 4): model.learn(400, reset_num_timesteps=False)", []int{0, 0, 0}, 1200, trainlog.TotalSteps},
+		"timesteps that begin again": {sb3 + "for n in range(3): BaseAlgorithm().learn(400)", []int{3, 2, 1}, 400, trainlog.TotalSteps},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			f := o.must("import sys\n" + c.script)
+			var left []int
+			for i := range o.rows {
+				if r := &o.rows[i]; i == 0 || r.Training != o.rows[i-1].Training {
+					left = append(left, r.TrainingsLeft)
+				}
+			}
+			want(t, "trainings left", fmt.Sprint(left), fmt.Sprint(c.left))
+			want(t, "total", o.last(c.column), c.total)
+			if len(f.Failures) > 0 {
+				t.Errorf("failures: %+v", f.Failures)
+			}
+		})
+	}
+}
+
 // TestLoopsWarnOfNothing: reading the script prints no warning of its own.
 func TestLoopsWarnOfNothing(t *testing.T) {
 	t.Parallel()

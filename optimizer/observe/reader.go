@@ -38,10 +38,11 @@ type Progress struct {
 	Samples float64
 	// LoopSteps is the number of steps by the loops of the script around them, NaN if unknown.
 	LoopSteps float64
-	// Loops is the number of loops of the script from which the total number of epochs follows; with two or more it is that of
-	// all trainings in them.
+	// Loops is the number of loops of the script from which the totals follow; with two or more they are those of all trainings
+	// in them.
 	Loops int
-	// TrainingsLeft is the number of trainings from this one on, by the loops of the script around them; 0 if unknown.
+	// TrainingsLeft is the number of trainings from this one on, by the loops of the script around them; 0 if unknown, -1 if
+	// they are several, an unknown number.
 	TrainingsLeft int
 	// PID is the process, Training the number of its training, from 1: steps decrease only if one of the two changes.
 	PID, Training int

@@ -170,7 +170,7 @@ const loopSource = "the loops around the optimizer step"
 
 // takeLoops takes the total number of steps by the loops of the script where no other source states one, and the total number
 // of epochs in loops over trainings, such as folds, as that of the job. It drops a total that the observer has retracted, because
-// the positions in the loops contradict it.
+// the positions in the loops contradict it, and that of one of several trainings, an unknown number.
 func (r *run) takeLoops() {
 	p, o := &r.Progress, r.observer
 	if o == nil || r.log.Source().Evidence != observe.Observed {
@@ -180,8 +180,13 @@ func (r *run) takeLoops() {
 		p.Total, o.retracted = 0, false
 		maps.DeleteFunc(p.Hints, func(_ string, h hint) bool { return h.Source == loopSource })
 	}
-	if o.last.Loops >= 2 || o.last.TrainingsLeft > 1 {
-		p.Repeats = false
+	switch left := o.last.TrainingsLeft; {
+	case left < 0 && !p.Repeats:
+		p.Repeats, p.Each = true, max(p.Total, p.Each)
+		p.forgetLengths()
+		p.Total = p.Hints[p.Unit].Units
+	case o.last.Loops >= 2 || left > 1 || left == 1 && o.last.Training > 1:
+		p.Repeats = r.command != nil && r.command.Several()
 	}
 	if p.Unit == "step" && p.Total == 0 && !p.Repeats && o.earlier == (earlierTrainings{}) && o.last.LoopSteps >= p.Done {
 		p.Suggest("step", hint{Units: o.last.LoopSteps, Source: loopSource})
@@ -195,9 +200,10 @@ type earlierTrainings struct{ epochs, steps float64 }
 
 // add adds the work of the training of a, complete or stopped early, if b reports a following one that is not much longer,
 // or repeats is true. Otherwise a much longer one has been prepared and determines progress and total alone. Of trainings
-// without totals only those of processes follow each other; ended reports whether that of a has.
+// without totals only those of processes follow each other; ended reports whether that of a has. b may count on from a, towards
+// the total of all.
 func (e *earlierTrainings) add(a, b *observe.Progress, ended, repeats bool) {
-	if a.PID == 0 || a.PID == b.PID && a.Training == b.Training {
+	if a.PID == 0 || a.PID == b.PID && (a.Training == b.Training || b.Loops >= 2) {
 		return
 	}
 	sized, most := false, preparation

@@ -63,7 +63,10 @@ func (a *actor) progress(seconds float64, facts map[string]any) bool {
 	return a.stage.turn(fmt.Sprintf("step %d", a.epoch+1), func() {
 		a.epoch++
 		a.stage.clock.advance(at(seconds))
-		facts["event"], facts["training"] = "progress", 1
+		facts["event"] = "progress"
+		if facts["training"] == nil {
+			facts["training"] = 1
+		}
 		a.report(facts)
 	}, func(st Status, looks int) bool {
 		return a.mustGo() || st.Done >= float64(a.epoch) || looks >= 20
@@ -207,6 +210,63 @@ func TestTotalByLoops(t *testing.T) {
 			rec := s.run().Record
 			if got := float64(rec.Training.TotalUnits); rec.Training.Unit != c.unit || !(got == c.want || c.want == 0 && math.IsNaN(got)) {
 				t.Errorf("%v %ss, want %g %ss", got, rec.Training.Unit, c.want, c.unit)
+			}
+		})
+	}
+}
+
+// TestTotalOfSeveralTrainings: the total of one of several trainings is not that of the job. It is known in the last of them, if
+// the job starts no others as commands of their own.
+func TestTotalOfSeveralTrainings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script  string
+		args    []string
+		epochs  int    // of the user
+		left    [2]int // in the first and the second training, of four epochs each
+		goes    bool   // the second one counts on, towards the total of both
+		want    float64
+		earlier float64 // total before the second training
+	}{
+		"unknown number":     {left: [2]int{-1, -1}},
+		"two":                {left: [2]int{-1, 1}, want: 8},
+		"an option":          {args: []string{"--epochs", "4"}, left: [2]int{-1, -1}},
+		"stated by the user": {epochs: 8, left: [2]int{-1, -1}, want: 8, earlier: 8},
+		"a loop":             {left: [2]int{2, 1}, want: 8, earlier: 8},
+		"counts on":          {goes: true, want: 8, earlier: 8},
+		"two commands":       {script: "python3 a.py --epochs 4\npython3 b.py --epochs 4\n", left: [2]int{2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			earlier := 0.0
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 8 {
+					if a.epoch == 4 {
+						a.stage.wait("the end of the first training", func(st Status) bool { earlier = st.Total; return st.Done >= 4 })
+						a.report(map[string]any{"event": "finished", "training": 1})
+						a.report(map[string]any{"event": "training", "training": 2, "framework": "test", "unit": "step", "world": 1})
+					}
+					k, n := a.epoch/4, a.epoch%4+1
+					facts := map[string]any{"training": k + 1, "step": 10 * n, "epoch": n, "total_epochs": 4, "trainings_left": c.left[k], "step_seconds": 0.1}
+					if c.goes {
+						facts["step"], facts["epoch"], facts["total_epochs"], facts["loops"] = 10*(a.epoch+1), a.epoch+1, 8, 2
+					}
+					a.progress(1, facts)
+				}
+				return finished
+			})
+			s.cfg.Args, s.cfg.Epochs = c.args, c.epochs
+			if c.script != "" {
+				s.cfg.Train = "run.sh"
+				if err := os.WriteFile(filepath.Join(s.cfg.Dir, s.cfg.Train), []byte(c.script), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rec := s.run().Record
+			is := func(have, want float64) bool { return have == want || want == 0 && !(have > 0) }
+			if have := float64(rec.Training.TotalUnits); rec.Training.Unit != "epoch" || rec.Outcome.Epochs != 8 || !is(have, c.want) || !is(earlier, c.earlier) {
+				t.Errorf("%v of %v %ss, %v before the second training; want 8 of %g epochs, %g", rec.Outcome.Epochs, have, rec.Training.Unit, earlier, c.want, c.earlier)
 			}
 		})
 	}

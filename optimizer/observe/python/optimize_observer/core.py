@@ -20,7 +20,8 @@ FIRST_INTERVAL, LAST_INTERVAL = 0.5, 5.0  # seconds between progress lines, grow
 POLL_INTERVAL = 0.5  # seconds between checks of the request file
 BURST = 20  # size of the token bucket for checkpoint lines, refilled at two per second
 
-REPEATED = {"transformers", "lightning.pytorch", "pytorch_lightning", "keras", "fastai", "ultralytics", "xgboost", "lightgbm", "catboost"}  # count each training from 0
+REPEATED = {"transformers", "lightning.pytorch", "pytorch_lightning", "keras", "fastai", "ultralytics", "xgboost", "lightgbm", "catboost",
+            "stable-baselines3"}  # make a training by one call
 
 clock = time.monotonic
 
@@ -34,7 +35,7 @@ class Training:
         self.step = 0
         self.epoch = self.total_steps = self.total_epochs = None
         self.loop_steps = None  # total by the loops around the steps, whose variables are not epochs
-        self.left = None  # number of trainings from this one on, by the loops around them
+        self.left = None  # number of trainings from this one on, by the loops around them; -1 if there are several, and unknown
         self.loops = None  # number of loops around the passes that total_epochs follows from
         self.samples = None  # processed so far by all ranks
         self.batch_size = None  # samples of one step over all ranks
@@ -186,8 +187,10 @@ class Observer:
         from . import loops
 
         length = self.repeats = self.repeats or loops.Length()
-        length.take(lambda _: t.number - 1, None, True, loops.CALLERS + (t.framework.partition(".")[0], "trl"))
-        if length.known and length.depth:
+        length.take(lambda _: t.number - 1, None, True, loops.CALLERS + (t.framework.partition(".")[0].replace("-", "_"), "trl", "sb3_contrib"))
+        if length.several:
+            t.left = -1
+        elif length.known and (length.depth or t.number > 1):
             t.left = length.total - t.number + 1
 
     def facts(self, t):

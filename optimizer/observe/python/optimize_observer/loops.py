@@ -50,6 +50,7 @@ class Length:
     def forget(self):
         self.loops = self.at = self.slope = self.total = None
         self.known = self.passes = False
+        self.several = False  # an unknown number of trainings
         self.depth = 0  # of the loops around passes, without those of a single iteration
         self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
 
@@ -61,9 +62,11 @@ class Length:
             self.due = time.monotonic() + INTERVAL
         try:
             found, over = around(batches, callers)
+            self.several = False
             self.find(found, done(passes or over), passes or over)
-        except Exception:  # the length is not known, or an expression of the script fails
+        except Exception as e:  # the length is not known, or an expression of the script fails
             self.forget()
+            self.several = isinstance(e, Several)
 
     def find(self, around, done, passes):
         """Take a position in loops."""
@@ -104,6 +107,10 @@ class Unknown(Exception):
     """The length of a loop does not follow from variables."""
 
 
+class Several(Unknown):
+    """There is more than one training, or a loop around it whose length does not follow from variables."""
+
+
 def site():
     """Return where the script asks for a batch: the code and line of its innermost frame."""
     frame = sys._getframe(1)
@@ -117,9 +124,10 @@ def site():
 
 def around(batches, callers=CALLERS):
     """Return the for loops around the caller, outermost first, as tuples (key, variable, index, length), and whether these are
-    the loops around the one over the batches that were requested at batches, a site or None. Raise Unknown for other loops,
-    and for a training that another one follows."""
+    the loops around the one over the batches that were requested at batches, a site or None. Raise Several for other loops,
+    and for a training that another one follows, and Unknown where there may be such."""
     loops, opaque, passes, forked, callee, needed = [], False, False, False, None, set()
+    by_framework = callers is not CALLERS
     frame = sys._getframe(1)
     while frame is not None:
         code, name = frame.f_code, frame.f_globals.get("__name__") or ""
@@ -132,7 +140,9 @@ def around(batches, callers=CALLERS):
         else:
             path = source.path_of(frame)
             here = path.loops
-            if callee is None and callers is not CALLERS and path.function is not None:
+            if by_framework:
+                here = [loop for loop in here if loop is None or not loop.once]
+            if callee is None and by_framework and path.function is not None:
                 needed = source.trained(path.statement)
             elif callee is not None and needed:
                 needed = source.arguments(path.statement, callee, needed)
@@ -142,21 +152,26 @@ def around(batches, callers=CALLERS):
                         loops, here, opaque, passes, needed = [], here[k + 1:], False, True, set()
                         break
             for loop in here:
-                if loop is None or forked:
+                if forked or path.function is None and not code.co_name.endswith("comp>"):
                     raise Unknown("several processes" if forked else "what may be a loop")
-                if loop.varies(needed):
-                    raise Unknown("an inner loop of different lengths")
+                if loop is None or loop.varies(needed):
+                    raise Several("a comprehension, or an inner loop of different lengths")
                 needed = needed | source.used(getattr(loop.node, "iter", None))
                 if not passes and loop.left and len(loops) + len(here) > 1 and loop is not path.loops[-1]:
-                    raise Unknown("an inner loop that ends early")
-            if path.repeated or callee is not None and callee.name in path.calls:
-                raise Unknown("another training follows")
+                    raise Several("an inner loop that ends early")
+            if path.repeated or by_framework and path.made_again(callee.name if callee is not None else source.TRAINING):
+                raise Several("another training follows")
+            if callee is not None and callee.name in path.calls:
+                raise Unknown("another training may follow")
             loops += [(loop, frame) for loop in here]
             callee = path.function
         frame = frame.f_back
     if opaque:
         raise Unknown("a library")
-    return [position(loop, frame) for loop, frame in reversed(loops)], passes
+    try:
+        return [position(loop, frame) for loop, frame in reversed(loops)], passes
+    except Exception as e:
+        raise Several("a loop of unknown length") from e
 
 
 def position(loop, frame):

@@ -62,8 +62,10 @@ def make_callback(base):
             safely("stable_baselines3.end", self.end)
 
         def begin(self):
-            self.training_seen = observer.begin("stable-baselines3", self, step=self.model.num_timesteps, total_steps=self.model._total_timesteps,
-                                                unit="timestep", batch_size=self.model.n_envs)
+            begun, end = self.model.num_timesteps, self.model._total_timesteps
+            self.training_seen = t = observer.begin("stable-baselines3", self, step=begun, total_steps=end, unit="timestep", batch_size=self.model.n_envs)
+            if (t.left or 0) > 0 and not getattr(self, "locals", {}).get("reset_num_timesteps", True):  # the next calls continue its count
+                t.total_steps, t.loops, t.left = end + (t.left - 1) * (end - begun), 2, None
 
         def step(self):
             t = self.training_seen

@@ -19,12 +19,14 @@ FOR_ITER = opcode.opmap["FOR_ITER"]
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 MAPS = {"map", "starmap", "filter", "reduce"}  # call a function for each item
+BRANCHES = FUNCTION + (ast.If, ast.IfExp, ast.ExceptHandler, ast.ClassDef, ast.Lambda)  # what may not be executed
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 READERS = {"locals", "vars", "eval", "exec"}  # may keep the snapshot of the variables of a frame
 GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
 
 functions = {}  # file -> {(first line, name): (its code, its node)}
 paths = {}  # (id of a code, instruction) -> (the code, Path)
+TRAINING = "fit|fit_one_cycle|fine_tune|train|learn|cv"  # calls of frameworks
 length_name = re.compile("epochs|rounds?$|steps|iter|estimators")  # of an argument
 library = {}  # file -> whether it belongs to a library
 
@@ -46,6 +48,7 @@ class Around:
         names = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.plain = isinstance(node, ast.For) and not self.variables & names
         self.left = any(leaves(s) for s in node.body)
+        self.once = False  # it is left after the statement in each case
         self.read = any(isinstance(n, ast.Name) and n.id in READERS or getattr(n, "attr", "") == "f_locals" for n in ast.walk(function))
 
     def varies(self, names):
@@ -61,13 +64,18 @@ class Path:
     def __init__(self, function=None, statement=None, loops=(None,)):
         self.function, self.statement, self.loops = function, statement, list(loops)
         outermost = loops[-1].node if loops and loops[-1] is not None else statement
-        rest = after(function, outermost) if function is not None else None
+        self.rest = rest = after(function, outermost) or [] if function is not None else []
         self.calls = set()  # names of what is called after the outermost loop, by loops alone if there is one
-        for s in rest or []:
+        for s in rest:
             for n in ast.walk(s):
                 if isinstance(n, LOOPS) or not loops and isinstance(n, ast.Call):
                     self.calls |= {called(c) for c in ast.walk(n) if isinstance(c, ast.Call)}
-        self.repeated = any(steps(c) for s in rest or [] for n in ast.walk(s) if isinstance(n, LOOPS) for c in ast.walk(n))
+        self.repeated = any(steps(c) for s in rest for n in ast.walk(s) if isinstance(n, LOOPS) for c in ast.walk(n))
+
+    def made_again(self, names):
+        """Report whether the call of the statement to one of names, a pattern, follows once more in each case."""
+        made = {ast.dump(n.func) for n in ast.walk(self.statement) if isinstance(n, ast.Call) and re.fullmatch(names, called(n))}
+        return any(isinstance(n, ast.Call) and ast.dump(n.func) in made for n in certain(self.rest))
 
 
 def path_of(frame):
@@ -88,6 +96,12 @@ def find_path(code, at, line):
         if isinstance(node, LOOPS) and line <= node.body[-1].end_lineno and (isinstance(node, ast.While) or line >= node.body[0].lineno):
             loops.insert(0, Around(node, function))
         on = [s for s in statements(node) if s.lineno <= line <= s.end_lineno]
+    inner, returns = node, isinstance(node, ast.Return)
+    for loop in loops:
+        rest = after(loop.node, inner) or []
+        returns = returns or any(isinstance(s, ast.Return) for s in rest)
+        loop.once = returns or any(isinstance(s, ast.Break) for s in rest)
+        inner = loop.node
     if any(repeats(s) for s in last):
         loops.insert(0, None)
     return Path(function, node, loops)
@@ -109,8 +123,20 @@ def after(node, inner):
         for k, child in enumerate(block if isinstance(block, list) else ()):
             found = [] if child is inner else after(child, inner) if isinstance(child, ast.AST) and not isinstance(child, FUNCTION) else None
             if found is not None:
-                return found + block[k + 1:] if isinstance(child, ast.stmt) and not any(isinstance(s, ast.Return) for s in found) else found
+                if isinstance(child, ast.stmt) and not any(isinstance(s, ast.Return) for s in found):
+                    found = found + block[k + 1:] + (node.orelse if isinstance(node, ast.Try) and block is node.body else [])
+                return found
     return None
+
+
+def certain(nodes):
+    """Yield the nodes below nodes that are executed in each case."""
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, BRANCHES):
+            yield node
+            todo += ast.iter_child_nodes(node)
 
 
 def leaves(node, inner=False):

@@ -12,13 +12,17 @@ class BaseAlgorithm:
         callback.init_callback(self)
         return callback
 
-    def learn(self, total_timesteps, callback=None, pause=0):
+    num_timesteps = 0
+
+    def learn(self, total_timesteps, callback=None, reset_num_timesteps=True, pause=0):
         import time
 
-        self.num_timesteps, self._total_timesteps = 0, total_timesteps
+        if reset_num_timesteps:
+            self.num_timesteps = 0
+        self._total_timesteps = self.num_timesteps + total_timesteps
         callback = self._init_callback(callback)
-        callback.on_training_start()
-        while self.num_timesteps < total_timesteps:
+        callback.on_training_start(locals())
+        while self.num_timesteps < self._total_timesteps:
             time.sleep(pause)
             self.num_timesteps += self.n_envs
             if not callback.on_step():

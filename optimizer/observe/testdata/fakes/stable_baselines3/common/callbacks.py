@@ -5,7 +5,8 @@ class BaseCallback:
     def init_callback(self, model):
         self.model = model
 
-    def on_training_start(self):
+    def on_training_start(self, locals_):
+        self.locals = locals_
         self._on_training_start()
 
     def on_step(self):
@@ -42,7 +43,7 @@ class CallbackList(BaseCallback):
 
     def _on_training_start(self):
         for c in self.callbacks:
-            c.on_training_start()
+            c.on_training_start(self.locals)
 
     def _on_step(self):
         return all([c.on_step() for c in self.callbacks])
