@@ -103,7 +103,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 					word += " over"
 				}
 				got = append(got, word)
-				if math.Abs(d.Ratio-1) > 10 || !strings.Contains(d.Words, map[bool]string{false: "has become " + d.Kind, true: "no longer " + d.Kind}[d.Over]) {
+				if math.Abs(d.Ratio-1) > 10 || !strings.Contains(d.Words, map[bool]string{false: "has become " + d.Kind, true: "no longer " + d.Kind}[d.Over]) || !strings.Contains(d.Words, "per epoch, ") {
 					panic("a drift without words")
 				}
 			}
@@ -112,7 +112,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 	}
 	join := func(s []string) string { return strings.Join(s, ", ") }
 
-	m := NewEfficiencyMonitor(base, EfficiencyOptions{})
+	m := NewEfficiencyMonitor(base, EfficiencyOptions{Unit: "epoch"})
 	if got := show(m, 20, 11, 1.1); len(got) > 0 {
 		t.Errorf("10 %% worse, within the tolerance: %q", got)
 	}
@@ -132,7 +132,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 		t.Errorf("price lost: %q, want nothing said without data", got)
 	}
 
-	m = NewEfficiencyMonitor(base, EfficiencyOptions{})
+	m = NewEfficiencyMonitor(base, EfficiencyOptions{Unit: "epoch"})
 	if got := show(m, 1, 90, 9); len(got) > 0 || len(show(m, 20, 10, 1)) > 0 {
 		t.Error("a slow first epoch was taken for a trend")
 	}
@@ -144,7 +144,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 
 	// Reported at the earliest time that the options allow: half a window, then Persistence consecutive observations.
 	for persistence, want := range map[int]int{1: 4, 3: 6, 5: 8} {
-		m := NewEfficiencyMonitor(base, EfficiencyOptions{Window: 8, Persistence: persistence})
+		m := NewEfficiencyMonitor(base, EfficiencyOptions{Unit: "epoch", Window: 8, Persistence: persistence})
 		n := 1
 		for len(show(m, 1, 13, 1)) == 0 && n < 100 {
 			n++
@@ -154,7 +154,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 		}
 	}
 
-	own := NewEfficiencyMonitor(Work{}, EfficiencyOptions{Window: 4})
+	own := NewEfficiencyMonitor(Work{}, EfficiencyOptions{Unit: "epoch", Window: 4})
 	if got := show(own, 4, 20, 2); len(got) > 0 {
 		t.Errorf("learning: %q", got)
 	}
@@ -166,7 +166,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 	}
 
 	// Units may differ: 5 epochs in 50 s have the same pace as 1 in 10 s.
-	m = NewEfficiencyMonitor(base, EfficiencyOptions{})
+	m = NewEfficiencyMonitor(base, EfficiencyOptions{Unit: "epoch"})
 	for i := range 30 {
 		n := float64(1 + i%5)
 		if got := m.Observe(Work{n, time.Duration(10 * n * float64(time.Second)), USD(n)}); len(got) > 0 {

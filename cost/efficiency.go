@@ -22,6 +22,7 @@ type EfficiencyOptions struct {
 	// Persistence is the number of consecutive observations for which the median must be beyond (or back within) the
 	// tolerance before this is reported; 0 means 3.
 	Persistence int
+	Unit        string // of the work, in reports; empty means "unit of work"
 }
 
 // efficiencyChange reports that a run has become more expensive or slower than its baseline, by default its first work, or has returned to it.
@@ -62,6 +63,7 @@ func NewEfficiencyMonitor(baseline Work, o EfficiencyOptions) *EfficiencyMonitor
 	if o.Persistence <= 0 {
 		o.Persistence = 3
 	}
+	o.Unit = cmp.Or(o.Unit, "unit of work")
 	m := &EfficiencyMonitor{options: o}
 	m.seconds, m.usd = perUnit([]Work{baseline})
 	return m
@@ -149,9 +151,9 @@ func (d *drift) judge(list []efficiencyChange, o EfficiencyOptions, kind, unit s
 		return list
 	}
 	d.raised, d.streak = !d.raised, 0
-	words := fmt.Sprintf("the run has become %s: %.4g %s per unit of work, %.4g at first (%+.0f %%)", kind, now, unit, baseline, 100*(ratio-1))
+	words := fmt.Sprintf("the run has become %s: %.4g %s per %s, %.4g at first (%+.0f %%)", kind, now, unit, o.Unit, baseline, 100*(ratio-1))
 	if !d.raised {
-		words = fmt.Sprintf("the run is no longer %s than at first: %.4g %s per unit of work, %.4g at first", kind, now, unit, baseline)
+		words = fmt.Sprintf("the run is no longer %s than at first: %.4g %s per %s, %.4g at first", kind, now, unit, o.Unit, baseline)
 	}
 	return append(list, efficiencyChange{kind, !d.raised, ratio, words})
 }

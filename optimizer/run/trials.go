@@ -386,7 +386,7 @@ func (r *run) watchEfficiency() {
 	}
 	w := &r.diagnosis
 	if w.of != seg {
-		*w = diagnosis{efficiency: cost.NewEfficiencyMonitor(cost.Work{}, cost.EfficiencyOptions{}), of: seg, gpuAt: w.gpuAt}
+		*w = diagnosis{efficiency: cost.NewEfficiencyMonitor(cost.Work{}, cost.EfficiencyOptions{Unit: r.Progress.Unit}), of: seg, gpuAt: w.gpuAt}
 	}
 	if len(seg.Blocks) < w.seen { // older blocks were merged
 		w.seen = len(seg.Blocks)
