@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +42,14 @@ func openPTY(size string) (master, slave int, err error) {
 	return master, slave, nil
 }
 
-// openSlave unlocks the slave of a pseudo-terminal, disables output processing and echo, sets its size, and opens it.
+// emptyInput reports whether the standard input is /dev/null.
+func emptyInput() bool {
+	var input, null unix.Stat_t
+	return unix.Fstat(unix.Stdin, &input) == nil && unix.Stat(os.DevNull, &null) == nil && input.Rdev == null.Rdev && input.Mode&unix.S_IFMT == unix.S_IFCHR
+}
+
+// openSlave unlocks the slave of a pseudo-terminal, disables output processing and echo, lets each read of it find the end of
+// the input, sets its size, and opens it.
 func openSlave(master int, size *unix.Winsize) (int, error) {
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
 		return -1, fmt.Errorf("unlock the pseudo-terminal: %w", err)
@@ -49,7 +57,8 @@ func openSlave(master int, size *unix.Winsize) (int, error) {
 	mode, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err == nil {
 		mode.Oflag &^= unix.OPOST
-		mode.Lflag &^= unix.ECHO | unix.ECHONL
+		mode.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON
+		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 0, 0
 		err = unix.IoctlSetTermios(master, unix.TCSETS, mode)
 	}
 	if err == nil {

@@ -129,6 +129,34 @@ func TestPTYOfTheJob(t *testing.T) {
 	}
 }
 
+// Each read of the terminal for the input finds its end; an input that was given is kept.
+func TestPTYOfTheInput(t *testing.T) {
+	t.Parallel()
+	c := testCommand(t)
+	c.Args = []string{"sh", "-c", `stty size; for i in 1 2; do read line && echo "$line" || echo end; done`}
+	c.PTY = true
+	waitEnd(t, start(t, testLocal(), c))
+	size := strings.SplitN(terminalSize(), "x", 2)
+	if got, want := output(t, c.RunDir, stdoutFile), size[1]+" "+size[0]+"\nend\nend\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.RunDir = t.TempDir()
+	path := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(path, []byte("answer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	input, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	c.Stdin = input
+	waitEnd(t, start(t, testLocal(), c))
+	if got, want := output(t, c.RunDir, stdoutFile), "answer\nend\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // All data left in a pseudo-terminal when the last process ends is read.
 func TestPTYReadsAFloodToItsEnd(t *testing.T) {
 	t.Parallel()

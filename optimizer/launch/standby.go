@@ -81,11 +81,15 @@ func (s *standby) start() *startFailure {
 			return shortage("make a pipe for the job", err)
 		}
 	}
+	input := 0
+	if s.terminal != "" && emptyInput() {
+		input = out[1]
+	}
 	self := append(s.self, keepRole)
 	pid, err := syscall.ForkExec(self[0], self, &syscall.ProcAttr{
 		Dir: "/",
 		Env: os.Environ(),
-		Files: []uintptr{0, 1, 2, helloFD, lockFD, ordersFD, uintptr(out[0]), uintptr(out[1]), uintptr(errs[0]), uintptr(errs[1]),
+		Files: []uintptr{uintptr(input), 1, 2, helloFD, lockFD, ordersFD, uintptr(out[0]), uintptr(out[1]), uintptr(errs[0]), uintptr(errs[1]),
 			uintptr(news[1])},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})

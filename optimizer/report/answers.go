@@ -101,7 +101,7 @@ func finishedAnswer(d *data) page.Answer {
 	case r.State == journal.Done:
 		a.Text = join("yes"+after, a.Text)
 	case r.State == journal.Failed:
-		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text, prefixed("last output: ", lastLine(d)), inputAdvice(lastLine(d)))
+		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text, prefixed("last output: ", lastLine(d)), inputAdvice(d))
 	case r.State == journal.Stopped:
 		a.Text = join("no, stopped"+after+": "+exitWords(r), a.Text)
 	case r.State == journal.Planned:
@@ -114,12 +114,17 @@ func finishedAnswer(d *data) page.Answer {
 	return a
 }
 
-// inputAdvice returns how to pass input to a training that failed at its end, by the last output line of Python.
-func inputAdvice(last string) string {
-	if last != "EOFError: EOF when reading a line" && last != "bdb.BdbQuit" {
-		return ""
+// inputAdvice returns how to pass input to a training that failed at its end, by the last output line of Python, or a terminal
+// to one that asked for it.
+func inputAdvice(d *data) string {
+	switch last := lastLine(d); {
+	case last == "":
+	case last == "EOFError: EOF when reading a line" || last == "bdb.BdbQuit":
+		return "a terminal is not passed on to a training, a pipe or file is (echo ANSWER | optimize …)"
+	case strings.Contains(strings.Join(readTail(d.Dir).lines, "\n"), "Inappropriate ioctl for device"):
+		return "the training asks for a terminal: --pty gives it one"
 	}
-	return "a terminal is not passed on to a training, a pipe or file is (echo ANSWER | optimize …)"
+	return ""
 }
 
 // join joins the non-empty parts.

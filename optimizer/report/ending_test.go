@@ -32,16 +32,22 @@ func TestOutputOfAFailedRun(t *testing.T) {
 	}
 }
 
-// TestInputAdvice checks that a training that failed at the end of its input is reported with the remedy, and no other.
+// TestInputAdvice checks that a training that failed at the end of its input, or asked for a terminal, is reported with the
+// remedy, and no other.
 func TestInputAdvice(t *testing.T) {
-	for last, advised := range map[string]bool{"EOFError: EOF when reading a line": true, "bdb.BdbQuit": true, "EOFError: Ran out of input": false} {
+	const input, terminal = "; a terminal is not passed on", "; the training asks for a terminal: --pty"
+	for _, c := range []struct{ first, last, advice string }{
+		{"", "EOFError: EOF when reading a line", input}, {"", "bdb.BdbQuit", input}, {"", "EOFError: Ran out of input", ""},
+		{"stty: 'standard input': Inappropriate ioctl for device", "ValueError: not enough values to unpack (expected 2, got 0)", terminal},
+		{"", "OSError: [Errno 25] Inappropriate ioctl for device", terminal}, {"", "ValueError: not enough values to unpack (expected 2, got 0)", ""},
+	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "job.stderr"), []byte("Traceback (most recent call last):\n"+last+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "job.stderr"), []byte(c.first+"\nTraceback (most recent call last):\n"+c.last+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		a := finishedAnswer(&data{Dir: dir, Record: &journal.Record{State: journal.Failed}})
-		if got := strings.Contains(a.Text, "last output: "+last+"; a terminal is not passed on"); got != advised {
-			t.Errorf("%s: %s", last, a.Text)
+		if _, got, _ := strings.Cut(a.Text, "last output: "+c.last); !strings.HasPrefix(got, c.advice) || c.advice == "" && got != "" {
+			t.Errorf("%s: %s", c.last, a.Text)
 		}
 	}
 }
