@@ -133,7 +133,7 @@ func (s *script) useInCondition(i, at int) optionUse {
 		negated = none && t[at+1].s != "!="
 	}
 	from, to := s.branch(i, negated)
-	if !s.restores(from, to, 1) {
+	if loads, progress := s.loads(from, to, 1); !loads || !progress {
 		return optionUse{}
 	}
 	u := optionUse{use: restored, line: s.loadLine(from, to)}
@@ -168,7 +168,7 @@ func (s *script) useInCall(i, k int, a argument) optionUse {
 		full = s.resolve(t[k-2].s) + "." + callee
 	}
 	if at := s.defined(callee); at >= 0 {
-		if s.restores(at+1, s.blockEnd(at), 1) {
+		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress {
 			return optionUse{use: restored, line: st.line}
 		}
 		return optionUse{}

@@ -147,12 +147,7 @@ func (s *script) certainValue(dottedName string) []token {
 func (s *script) index() {
 	s.options = s.readOptions()
 	s.bindLengths()
-	s.assigned, s.certain, s.defaults, s.searching = map[string]int{}, map[string]int{}, map[string][]token{}, map[string]bool{}
-	for _, c := range s.calls {
-		if end := last(c.scope); fileCalls[last(c.callee)] && !loadCalls[end] && !readCalls[end] {
-			s.searching[end] = true
-		}
-	}
+	s.assigned, s.certain, s.defaults = map[string]int{}, map[string]int{}, map[string][]token{}
 	for i, a := range s.assignments {
 		if a.how == assigned {
 			s.assigned[a.target] = i // the last one takes effect

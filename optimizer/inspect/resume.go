@@ -204,11 +204,19 @@ func (s *script) testsExistence(t []token) (tests, negated bool) {
 			negated = !negated
 		case one.kind == name && !keywords[one.s]:
 			v := s.value(one.s)
-			tests = tests || fileCalls[one.s] && i+1 < len(t) && t[i+1].s == "(" || s.searching[one.s] || len(v) <= maxExpression &&
-				slices.ContainsFunc(v, func(x token) bool { return x.kind == name && (fileCalls[x.s] || s.searching[x.s]) })
+			tests = tests || i+1 < len(t) && t[i+1].s == "(" && s.searches(one.s) ||
+				len(v) <= maxExpression && slices.ContainsFunc(v, func(x token) bool { return x.kind == name && s.searches(x.s) })
 		}
 	}
 	return tests, negated
+}
+
+// searches reports whether a call looks for files, itself or as a function of the script.
+func (s *script) searches(callee string) bool {
+	at := s.defined(callee)
+	return fileCalls[callee] || at >= 0 && !loadCalls[callee] && !readCalls[callee] && slices.ContainsFunc(s.statements[at+1:s.blockEnd(at)], func(st statement) bool {
+		return slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && fileCalls[t.s] })
+	})
 }
 
 // branch returns the range of the statements that run if the condition of statement i holds or, negated, does not: those of
@@ -308,12 +316,6 @@ func (s *script) tryOf(i int) int {
 	return -1
 }
 
-// restores reports whether statements[from:to] load state and restore progress.
-func (s *script) restores(from, to, depth int) bool {
-	loads, progress := s.loads(from, to, depth)
-	return loads && progress
-}
-
 // loads reports whether statements[from:to] load state, and whether they restore progress; functions of the script are
 // followed to the given depth.
 func (s *script) loads(from, to, depth int) (loads, progress bool) {
@@ -331,8 +333,10 @@ func (s *script) loads(from, to, depth int) (loads, progress bool) {
 			}
 			loads = loads || loadCalls[t.s] || loadCalls[full] || readCalls[t.s]
 			if depth > 0 && restoreWord.MatchString(t.s) {
-				if at := s.defined(t.s); at >= 0 && s.restores(at+1, s.blockEnd(at), depth-1) {
-					return true, true
+				if at := s.defined(t.s); at >= 0 {
+					if l, p := s.loads(at+1, s.blockEnd(at), depth-1); l && p {
+						return true, true
+					}
 				}
 			}
 		}

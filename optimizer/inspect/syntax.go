@@ -93,8 +93,6 @@ type script struct {
 	// code outside the script.
 	holders map[string]bool
 	passing map[int]bool
-
-	searching map[string]bool // functions of the script that look for files
 }
 
 var keywords = map[string]bool{
