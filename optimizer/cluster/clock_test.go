@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,33 @@ func TestClockSetBackBetweenServers(t *testing.T) {
 	}
 	if jobs[1].Counted > now+1 {
 		t.Errorf("job 2 is counted up to %.0f s after now", jobs[1].Counted-now)
+	}
+}
+
+// TestTimeContinuesAfterClockWasSetBack: a server that starts after the clock was set back by an hour continues the time of the last
+// one, so that no job ends before it has begun.
+func TestTimeContinuesAfterClockWasSetBack(t *testing.T) {
+	dir := t.TempDir()
+	cfg := training(t, dir, "waits")
+	before := time.Now().Add(time.Hour)
+	id, err := Submit(cfg.StateDir, Spec{Submitted: before, Min: 1, Max: 1, Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := Job{Schema: schema, ID: id, Name: "waits", State: Waiting, Since: before, Submitted: before, Counted: unix(before) + 60}
+	if err := writeJSON(filepath.Join(jobDir(cfg.StateDir, id), "job.json"), j); err != nil {
+		t.Fatal(err)
+	}
+	stop, served := serveAlone(t, cfg.StateDir, newRehearsal())
+	var end Job
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { end = *j; return j.State.Ended() })
+	stop <- os.Interrupt
+	if err := <-served; err != nil || end.State != Done || unix(end.Ended) < j.Counted {
+		t.Errorf("%+v, %v: ended %v before it was counted", end, err, fromUnix(j.Counted).Sub(end.Ended))
+	}
+	events, torn, err := ReadEvents(cfg.StateDir, 0)
+	if err != nil || torn > 0 || events[0].Kind != EventServe || events[0].Time < j.Counted {
+		t.Errorf("%d damaged lines, %v, %+v: want times after %v", torn, err, events[0], j.Counted)
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *server) begin(l *live, adopt bool) {
 	until := s.leaseEnd(l)
 	s.writeLease(l, until)
 	lease.Devices = deviceIDs(l.Device, l.Where)
-	lease.Submitted, lease.Until, lease.RunID, lease.Partner = l.Submitted, l.until.get, l.Run, l.partner.get
+	lease.Submitted, lease.Until, lease.RunID, lease.Partner = fromUnix(unix(l.spec.Submitted)+s.clock.skew()), l.until.get, l.Run, l.partner.get
 	if !adopt {
 		l.Sole = !packs && s.Site.Name() != "local"
 	}
@@ -121,11 +121,15 @@ func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) 
 	if f.adopt && ended && rec.ExitCode != nil {
 		return run.Result{Record: rec, Dir: dir, Code: run.Code(*rec.ExitCode)} // its agent completed it
 	}
-	change := run.Change{}
+	change := run.Change{Config: &cfg}
 	if f.moved && ended && cfg.Engine != "" && cfg.Engine != "local" {
 		change.Engine, change.EngineArgs, change.BillingHour = cfg.Engine, cfg.EngineArgs, cfg.BillingHour
 	}
-	return agent.Resume(context.Background(), dir, change, interrupts)
+	res = agent.Resume(context.Background(), dir, change, interrupts)
+	if errors.As(res.Err, new(*journal.Damage)) { // its job must not run on devices that count as free
+		_, _ = agent.StopRun(context.Background(), dir, cfg.WithDefaults().Grace)
+	}
+	return res
 }
 
 // leaseEnd returns the end of a new lease by the wall clock, as the processes of the job read it; nil for a job that may not be interrupted, or of which that is not known.

@@ -251,6 +251,42 @@ func awaitJob(t *testing.T, state string, id int, is func(j *Job) bool) {
 	}
 }
 
+// TestDeadlineOfStartedJob sets the wall clock by a day while a job with a deadline waits: it starts, and counts the time since its
+// submission by the time of the server.
+func TestDeadlineOfStartedJob(t *testing.T) {
+	for name, set := range map[string]time.Duration{"forward": 24 * time.Hour, "back": -24 * time.Hour} {
+		dir, r := t.TempDir(), newRehearsal()
+		wall := &setClock{wall: time.Now(), monotonic: time.Hour}
+		site, err := NewLocal(resources.Host{CPUs: 2, CPUIDs: []int{0, 1}, Memory: 16}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &server{Config: Config{Site: site, Round: time.Minute, Message: func(string) {}, Agent: r.agent()}, statuses: map[int]observation{}, results: make(chan result), poke: make(chan struct{}, 1), rates: newLearner(site.Devices(), 60)}
+		s.Agent.Clock = wall
+		s.clock = newClock(wall)
+		cfg := training(t, dir, "waits")
+		cfg.SLA.TimeMax, s.StateDir = time.Hour, cfg.StateDir
+		if s.scheduler, err = newScheduler(s.options("fifo"), s.now()); err != nil {
+			t.Fatal(err)
+		}
+		id, err := Submit(cfg.StateDir, Spec{Submitted: wall.wall, Min: 1, Max: 1, Config: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wall.wall = wall.wall.Add(set)
+		wall.pass(10 * time.Minute)
+		j, spec, err := ReadJob(cfg.StateDir, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.Device, j.Where, j.Stretch, j.Run = "cpu", []int32{0}, 1, journal.NewRunID(wall.wall, "waits")
+		s.begin(&live{Job: j, spec: spec}, false)
+		if res := <-s.results; res.Code != run.CodeDone || math.Abs(float64(res.Record.Outcome.Seconds)-600) > 60 {
+			t.Errorf("%s: exit %d (%v), %+v, want done after 600 s", name, res.Code, res.Err, res.Record.Outcome)
+		}
+	}
+}
+
 // TestCancelledJobOfDeadServer: a job that was cancelled, and had not left when its server died, is not continued by the next
 // one.
 func TestCancelledJobOfDeadServer(t *testing.T) {

@@ -218,6 +218,7 @@ func (s *server) open() (err error) {
 			specs[i].Min, specs[i].Max = k.To, k.To
 		}
 		if !j.State.Ended() && j.Counted > 0 {
+			s.clock.wall = max(s.clock.wall, j.Counted, unix(j.Since)) // the clock may have been set back since
 			known, knownSpecs = append(known, j), append(knownSpecs, &specs[i])
 			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
 		}

@@ -28,6 +28,7 @@ var (
 	resumeChoice = regexp.MustCompile(`(?i)^(resume|continue|restore|checkpoint|ckpt|latest|last|auto)$`)
 	trackers     = set("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "swanlab")        // their resume is that of a log
 	weightCalls  = set("load_state_dict", "load_weights", "load_from_checkpoint", "from_pretrained") // no progress
+	evalOption   = regexp.MustCompile(`(?i)(^|_)(test|val|eval|infer|predict)`)
 	unread       = set("print", "str", "repr", "vars", "len", "bool", "isinstance", "logging")
 )
 
@@ -126,19 +127,13 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 func (s *script) useInCondition(i, at int) optionUse {
 	st := &s.statements[i]
 	t := st.tokens
-	from, to := i+1, s.blockEnd(i)
 	negated := slices.ContainsFunc(t[:at], func(one token) bool { return one.s == "not" })
 	if at+1 < len(t) && (t[at+1].s == "!=" || t[at+1].s == "is" || t[at+1].s == "==") && at+2 < len(t) {
 		none := t[at+2].kind == name && t[at+2].s == "None" || t[at+2].kind == text && t[at+2].s == ""
 		negated = none && t[at+1].s != "!="
 	}
-	if negated {
-		if to >= len(s.statements) || s.statements[to].tokens[0].s != "else" {
-			return optionUse{}
-		}
-		from, to = to+1, s.blockEnd(to)
-	}
-	if !s.restores(from, to, 1) {
+	from, to := s.branch(i, negated)
+	if loads, progress := s.loads(from, to, 1); !loads || !progress {
 		return optionUse{}
 	}
 	u := optionUse{use: restored, line: s.loadLine(from, to)}
@@ -173,13 +168,13 @@ func (s *script) useInCall(i, k int, a argument) optionUse {
 		full = s.resolve(t[k-2].s) + "." + callee
 	}
 	if at := s.defined(callee); at >= 0 {
-		if s.restores(at+1, s.blockEnd(at), 1) {
+		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress {
 			return optionUse{use: restored, line: st.line}
 		}
 		return optionUse{}
 	}
 	switch {
-	case trackers[root(full)] || unread[callee] || existCalls[callee] || findCalls[callee] || root(full) == "os":
+	case trackers[root(full)] || unread[callee] || fileCalls[callee] || root(full) == "os":
 		return optionUse{}
 	case full == "torch.load" || readCalls[callee]:
 		if s.usesProgressOf(i) {
@@ -204,7 +199,7 @@ func (s *script) usesProgressOf(i int) bool {
 		return false
 	}
 	for _, one := range t[:equals] { // model, optimizer, start = torch.load(path)
-		if equals > 1 && one.kind == name && progressWord.MatchString(one.s) {
+		if equals > 1 && one.kind == name && isProgress(one.s) {
 			return true
 		}
 	}
@@ -222,7 +217,7 @@ func (s *script) usesProgressOf(i int) bool {
 			if key == "get" && j+4 < len(u) {
 				key = u[j+4].s
 			}
-			if (u[j+1].s == "[" || u[j+1].s == ".") && progressWord.MatchString(key) {
+			if (u[j+1].s == "[" || u[j+1].s == ".") && isProgress(key) {
 				return true
 			}
 		}
@@ -302,7 +297,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 			path = o
 		}
 		switch {
-		case u.use == unused || u.use == passed && r < 0 || u.use == restored && r < 0 && !unset && u.choice == "":
+		case u.use == unused || evalOption.MatchString(o.names[0]) || u.use == passed && r < 0 || u.use == restored && r < 0 && !unset && u.choice == "":
 			if r >= 0 && note == "" {
 				note = fmt.Sprintf("resume: nothing in the script restores progress by option %s of line %d, so that it is not used", o.flag(), o.line)
 			}

@@ -54,7 +54,11 @@ func TestResumeOption(t *testing.T) {
 		"without a condition": {`p.add_argument("resume_dir", default="x")` + "\n" + `p.add_argument("--from", dest="start_from")`, "c = torch.load(args.start_from)\nstart = c.get(\"epoch\", 0)", "", "--from={path}"},
 		"into a dictionary": {`p.add_argument("--resume", default="")`, "state = {\"model\": model, \"optimizer\": optimizer, \"epoch\": 0}\nif args.resume:\n    fabric.load(args.resume, state)", "",
 			"--resume={path}"},
-		"in a library": {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
+		"after a return":       {`p.add_argument("--snapshot", default=None)`, "start = restore_snapshot(args)", "def restore_snapshot(args):\n    if not args.snapshot:\n        return 0\n    return torch.load(args.snapshot)[\"epoch\"]", "--snapshot={path}"},
+		"a parameter of click": {"@click.option(\"--resume\", default=None)\ndef unused(): pass", by("if resume", "resume"), "", "--resume={path}"},
+		"a configuration":      {`p.add_argument("--config", default=None)`, "import json\nif args.config:\n    cfg = json.load(open(args.config))\n    args.epochs = cfg[\"epochs\"]", "", ""},
+		"an evaluation":        {`p.add_argument("--evaluate", action="store_true")`, by("if args.evaluate", `"best.pt"`) + "\n    sys.exit()", "", ""},
+		"in a library":         {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
 
 		"its own format":      {`p.add_argument("--resume", default="")`, "if args.resume:\n    start = int(open(args.resume).read())", "", "--resume={path}"},
 		"of a tracker":        {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},

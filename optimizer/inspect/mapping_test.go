@@ -218,6 +218,10 @@ func TestOwnFormat(t *testing.T) {
 		if r := c.Resumption(Mapping{}); r.How != want {
 			t.Errorf("%s: %+v, want %s", save, r, want)
 		}
+		stop := parse("import signal\nsignal.signal(signal.SIGUSR1, stop)\n" + strings.Join(c.source.lines, "\n"))
+		if is, _, _ := stop.resumable(); (is.Value == "yes") != (want == "itself") {
+			t.Errorf("%s, on a signal: resumable %s", save, is.Value)
+		}
 	}
 }
 
@@ -229,17 +233,30 @@ func TestLoadsSnapshot(t *testing.T) {
 		body string
 		want string
 	}{
-		"exists":               {"if os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", "yes"},
-		"exists, of an option": {"if os.path.exists(a.snapshot):\n    epoch = torch.load(a.snapshot)['epoch']", "yes"},
-		"unset option":         {"if a.resume and os.path.exists(a.resume):\n    epoch = torch.load(a.resume)['epoch']", ""},
-		"under an option":      {"if a.resume:\n    if os.path.isfile('c'):\n        epoch = torch.load('c')['epoch']", ""},
-		"under a toggle":       {"if a.go and os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", ""},
-		"weights alone":        {"if os.path.exists('c'):\n    m.load_state_dict(torch.load('c'))", ""},
-		"not there":            {"if not os.path.exists('c'):\n    epoch = torch.load('d')['epoch']", ""},
-		"caught":               {"try:\n    epoch = torch.load('c')['epoch']\nexcept FileNotFoundError:\n    epoch = 0", "yes"},
-		"found by glob":        {"files = sorted(glob.glob('*.pt'))\nif files:\n    step = torch.load(files[-1])['step']", "yes"},
-		"own function":         {"def load_checkpoint(f):\n    return torch.load(f)['epoch']\nif os.path.exists('c'):\n    n = load_checkpoint('c')", "yes"},
-		"keras":                {"import keras\nm.fit(callbacks=[keras.callbacks.BackupAndRestore('b')])", "yes"},
+		"exists":                   {"if os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", "yes"},
+		"exists, of an option":     {"if os.path.exists(a.snapshot):\n    epoch = torch.load(a.snapshot)['epoch']", "yes"},
+		"unset option":             {"if a.resume and os.path.exists(a.resume):\n    epoch = torch.load(a.resume)['epoch']", ""},
+		"under an option":          {"if a.resume:\n    if os.path.isfile('c'):\n        epoch = torch.load('c')['epoch']", ""},
+		"under a toggle":           {"if a.go and os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", ""},
+		"weights alone":            {"if os.path.exists('c'):\n    m.load_state_dict(torch.load('c'))", ""},
+		"not there":                {"if not os.path.exists('c'):\n    epoch = torch.load('d')['epoch']", ""},
+		"caught":                   {"try:\n    epoch = torch.load('c')['epoch']\nexcept FileNotFoundError:\n    epoch = 0", "yes"},
+		"found by glob":            {"files = sorted(glob.glob('*.pt'))\nif files:\n    step = torch.load(files[-1])['step']", "yes"},
+		"own function":             {"def load_checkpoint(f):\n    return torch.load(f)['epoch']\nif os.path.exists('c'):\n    n = load_checkpoint('c')", "yes"},
+		"of what follows a return": {"def resume(f):\n    if not os.path.exists(f):\n        return 0\n    return torch.load(f)['epoch']\nstart = resume('c')", "yes"},
+		"of the other branch":      {"if not os.path.isfile('c'):\n    epoch = 0\nelse:\n    epoch = torch.load('c')['epoch']", "yes"},
+		"found by a function":      {"def newest(d):\n    found = sorted(glob.glob(d + '/*.pt'))\n    return found[-1] if found else None\npath = newest('d')\nif path is not None:\n    epoch = torch.load(path)['epoch']", "yes"},
+		"not found":                {"files = glob.glob('*.pt')\nif len(files) == 0:\n    epoch = torch.load('d')['epoch']", ""},
+		"conditional expression":   {"import json\nstate = json.load(open('c')) if os.path.exists('c') else {'epoch': 0}", "yes"},
+		"returned":                 {"import pickle\ndef state(f):\n    try:\n        return pickle.load(open(f, 'rb'))\n    except OSError:\n        return None\nc = state('c')\nepoch = c['epoch'] if c else 0", "yes"},
+		"Hugging Face":             {"trainer.train(resume_from_checkpoint=any(glob.glob('out/checkpoint-*')))", "yes"},
+		"Lightning":                {"trainer.fit(net, ckpt_path='c.ckpt' if os.path.exists('c.ckpt') else None)", "yes"},
+		"a configuration":          {"import json\ncfg = {'epochs': 9, 'optimizer': 'adam'}\nif os.path.exists('config.json'):\n    cfg.update(json.load(open('config.json')))\n    epochs = cfg['epochs']", ""},
+		"cached data":              {"import pickle\nif os.path.exists('data.pkl'):\n    x, y, n_steps = pickle.load(open('data.pkl', 'rb'))", ""},
+		"weights, announced":       {"if os.path.exists('c'):\n    m.load_state_dict(torch.load('c'))\n    print('loaded weights, starting with epoch 1')", ""},
+		"the best of the training": {"for epoch in range(9):\n    torch.save({'epoch': epoch}, 'best.pt')\nif os.path.exists('best.pt'):\n    print(torch.load('best.pt')['epoch'])", ""},
+		"in the training":          {"while True:\n    if os.path.exists('c'):\n        epoch = torch.load('c')['epoch']\n    torch.save({'epoch': epoch}, 'c')", "yes"},
+		"keras":                    {"import keras\nm.fit(callbacks=[keras.callbacks.BackupAndRestore('b')])", "yes"},
 	} {
 		if got, _ := parse(options + c.body + "\n").loadsSnapshot(); got.Value != c.want {
 			t.Errorf("%s: have %+v, want %q", name, got, c.want)
@@ -256,6 +273,7 @@ func TestSnapshotNames(t *testing.T) {
 		"an option":     {"p.add_argument('--state', default='s.npz')\nif os.path.isfile(args.state)" + load, "s.npz"},
 		"pathlib":       {"state = Path('out') / 'state.json'\nif state.exists()" + load, "state.json"},
 		"a pattern":     {"import glob\nfound = glob.glob('out/it*.pkl')\nif found" + load, "it*.pkl"},
+		"a format":      {"if os.path.exists('out/run-%03d.pkl' % seed)" + load, "run-*.pkl"},
 		"an f-string":   {"state = f'{out}/run-{seed}.pkl'\nif os.path.exists(state)" + load, "run-*.pkl"},
 		"caught":        {"try:\n    epoch = json.load(open('progress.json'))['epoch']\nexcept FileNotFoundError:\n    epoch = 0\n", "progress.json"},
 		"of no file":    {"if os.path.exists(directory)" + load, ""},

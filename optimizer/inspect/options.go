@@ -68,6 +68,9 @@ func (s *script) ownArguments(all []option) {
 func declaredBy(c *call) (o option) {
 	switch last(c.callee) {
 	case "add_argument", "option", "Option", "add_option":
+		if strings.EqualFold(last(c.callee), "option") { // of click and typer: a parameter
+			o.how = byField
+		}
 		for _, a := range c.args {
 			if v, ok := onlyString(a.tokens); ok && a.key == "" {
 				o.name(v)

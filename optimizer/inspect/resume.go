@@ -95,9 +95,9 @@ func (s *script) saves() bool {
 }
 
 var (
-	existCalls    = set("exists", "isfile", "is_file", "isdir", "is_dir", "latest_checkpoint", "get_last_checkpoint")
-	findCalls     = set("glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "get_last_checkpoint", "find_latest_checkpoint")
-	progressWord  = regexp.MustCompile(`(?i)(epoch|step|iter|optim)`)
+	fileCalls     = set("exists", "isfile", "is_file", "isdir", "is_dir", "glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "get_last_checkpoint", "find_latest_checkpoint")
+	progressWord  = regexp.MustCompile(`(?i)^\w*(epoch|step|iter|optim)\w*$`)
+	lengthWord    = regexp.MustCompile(`(?i)^(n|nb|num|max|total)_|(epoch|step|iter|iteration)s$|_per_`)
 	restoreWord   = regexp.MustCompile(`(?i)(load|restore|resume).*(ckpt|checkpoint|snapshot|state)|(ckpt|checkpoint|snapshot|state).*(load|restore|resume)|^(resume|restore)$`)
 	maxBlockLines = 200
 )
@@ -111,11 +111,11 @@ func (s *script) loadsSnapshot() (f Finding, names []string) {
 		switch {
 		case last(c.full) == "BackupAndRestore":
 			return s.found("yes", c.line), nil
-		case last(c.full) == "fit":
-			if v, ok := c.arg("ckpt_path"); ok {
-				if t, only := onlyString(v); only && t == "last" {
-					return s.found("yes", c.line), nil
-				}
+		case last(c.full) == "fit" || last(c.full) == "train":
+			v, _ := c.arg(map[string]string{"fit": "ckpt_path", "train": "resume_from_checkpoint"}[last(c.full)])
+			t, _ := onlyString(v)
+			if tests, negated := s.testsExistence(v); t == "last" || tests && !negated {
+				return s.found("yes", c.line), nil
 			}
 		case last(c.full) == "get_last_checkpoint" && s.names["resume_from_checkpoint"] > 0:
 			return s.found("yes", c.line), nil
@@ -125,8 +125,15 @@ func (s *script) loadsSnapshot() (f Finding, names []string) {
 		st := &s.statements[i]
 		from, to := 0, 0
 		switch t := st.tokens; {
-		case (t[0].s == "if" || t[0].s == "elif") && s.testsExistence(t) && !s.tiedToArgument(i):
-			from, to = i+1, s.blockEnd(i)
+		case mentionsName(t, "if") || t[0].s == "elif":
+			at := max(0, slices.IndexFunc(t, func(one token) bool { return one.kind == name && one.s == "if" })) // of a conditional expression
+			tests, negated := s.testsExistence(t[at:])
+			if from, to = i, i+1; at == 0 {
+				from, to = s.branch(i, negated)
+			}
+			if !tests || at > 0 && negated || s.tiedToArgument(i) {
+				continue
+			}
 		case t[0].s == "except" && (mentionsName(t, "FileNotFoundError") || mentionsName(t, "OSError") || mentionsName(t, "IOError")):
 			from, to = s.tryOf(i), i
 			if from < 0 || s.tiedToArgument(from) {
@@ -138,9 +145,10 @@ func (s *script) loadsSnapshot() (f Finding, names []string) {
 		default:
 			continue
 		}
-		if s.restores(from, to, 1) {
+		loads, progress := s.loads(from, to, 1)
+		if loads && (progress || s.returnsProgress(last(st.scope))) && !s.afterTraining(i) {
 			tested := s.statements[i : i+1]
-			if t := st.tokens[0].s; t == "except" {
+			if st.tokens[0].s == "except" {
 				tested = s.statements[from:i]
 			}
 			for k := range tested {
@@ -153,7 +161,7 @@ func (s *script) loadsSnapshot() (f Finding, names []string) {
 }
 
 var (
-	braces   = regexp.MustCompile(`\{[^{}]*\}`)
+	braces   = regexp.MustCompile(`\{[^{}]*\}|%[-+0-9.]*[a-z]`)
 	fileName = regexp.MustCompile(`^[^\s{}/\\[\]]+\.[A-Za-z]\w{0,9}$`)
 )
 
@@ -176,30 +184,66 @@ func (s *script) fileNames(names []string, tokens []token, depth int) []string {
 	return names
 }
 
-// testsExistence reports whether a condition checks that a file exists, or that a search found files.
-func (s *script) testsExistence(t []token) bool {
+// testsExistence reports whether a condition checks that a file exists, or that a search found files, or negated that it
+// does not.
+func (s *script) testsExistence(t []token) (tests, negated bool) {
 	if len(t) > maxExpression {
-		return false
+		return false, false
 	}
 	for i, one := range t {
-		if one.kind != name {
-			continue
-		}
-		if one.s == "not" {
-			return false
-		}
-		if existCalls[one.s] && i+1 < len(t) && t[i+1].s == "(" {
-			return true
-		}
-		if v := s.value(one.s); len(v) > 0 && len(v) <= maxExpression && !keywords[one.s] {
-			for _, x := range v {
-				if x.kind == name && findCalls[x.s] {
-					return true
-				}
+		switch {
+		case one.kind == text:
+		case one.s == "and" || one.s == "or":
+			if tests {
+				return tests, negated
 			}
+			negated = false
+		case one.s == "else":
+			return tests, negated
+		case one.s == "not" || one.s == "is" || one.s == "==" && i+1 < len(t) && t[i+1].s == "0":
+			negated = !negated
+		case one.kind == name && !keywords[one.s]:
+			v := s.value(one.s)
+			tests = tests || i+1 < len(t) && t[i+1].s == "(" && s.searches(one.s) ||
+				len(v) <= maxExpression && slices.ContainsFunc(v, func(x token) bool { return x.kind == name && s.searches(x.s) })
 		}
 	}
-	return false
+	return tests, negated
+}
+
+// searches reports whether a call looks for files, itself or as a function of the script.
+func (s *script) searches(callee string) bool {
+	at := s.defined(callee)
+	return fileCalls[callee] || at >= 0 && !loadCalls[callee] && !readCalls[callee] && slices.ContainsFunc(s.statements[at+1:s.blockEnd(at)], func(st statement) bool {
+		return slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && fileCalls[t.s] })
+	})
+}
+
+// branch returns the range of the statements that run if the condition of statement i holds or, negated, does not: those of
+// its else, or those after a block that returns.
+func (s *script) branch(i int, negated bool) (from, to int) {
+	end := s.blockEnd(i)
+	switch {
+	case !negated:
+		return i + 1, end
+	case end < len(s.statements) && s.statements[end].tokens[0].s == "else":
+		return end + 1, s.blockEnd(end)
+	case s.statements[end-1].tokens[0].s != "return":
+		return end, end
+	}
+	for to = end; to < len(s.statements) && s.statements[to].scope == s.statements[i].scope; to++ {
+	}
+	return end, to
+}
+
+// afterTraining reports whether statement i follows the loops of its scope that save: what it loads is tested, not trained.
+func (s *script) afterTraining(i int) (after bool) {
+	for _, c := range s.calls {
+		if at := s.statementAt(c.line); c.scope == s.statements[i].scope && s.statements[at].looped && (saveCalls[last(c.callee)] || dumpCalls[last(c.callee)]) {
+			after = at < i && !s.statements[i].looped
+		}
+	}
+	return after
 }
 
 // tiedToArgument reports whether statement i or an enclosing condition depends on an option for resuming or on one
@@ -207,7 +251,7 @@ func (s *script) testsExistence(t []token) bool {
 func (s *script) tiedToArgument(i int) bool {
 	for k := i; k >= 0; k = s.statements[k].parent {
 		st := &s.statements[k]
-		if f := st.tokens[0].s; f != "if" && f != "elif" {
+		if f := st.tokens[0].s; f != "if" && f != "elif" && k != i {
 			continue
 		}
 		for j, t := range st.tokens {
@@ -272,14 +316,14 @@ func (s *script) tryOf(i int) int {
 	return -1
 }
 
-// restores reports whether statements[from:to] load state and restore progress; functions of the script are followed
-// to the given depth.
-func (s *script) restores(from, to, depth int) bool {
-	loads, progress := false, false
+// loads reports whether statements[from:to] load state, and whether they restore progress; functions of the script are
+// followed to the given depth.
+func (s *script) loads(from, to, depth int) (loads, progress bool) {
 	for k := from; k < to; k++ {
 		st := &s.statements[k]
+		before := loads
 		for j, t := range st.tokens {
-			progress = progress || (t.kind == text || t.kind == name) && progressWord.MatchString(t.s) || t.kind == name && s.holdsProgress(t.s)
+			progress = progress || (t.kind == text || t.kind == name) && isProgress(t.s) || t.kind == name && s.holdsProgress(t.s)
 			if t.kind != name || j+1 >= len(st.tokens) || st.tokens[j+1].s != "(" {
 				continue
 			}
@@ -289,19 +333,32 @@ func (s *script) restores(from, to, depth int) bool {
 			}
 			loads = loads || loadCalls[t.s] || loadCalls[full] || readCalls[t.s]
 			if depth > 0 && restoreWord.MatchString(t.s) {
-				if at := s.defined(t.s); at >= 0 && s.restores(at+1, s.blockEnd(at), depth-1) {
-					return true
+				if at := s.defined(t.s); at >= 0 {
+					if l, p := s.loads(at+1, s.blockEnd(at), depth-1); l && p {
+						return true, true
+					}
 				}
 			}
 		}
+		progress = progress || loads && !before && s.usesProgressOf(k)
 	}
-	return loads && progress
+	return loads, progress
+}
+
+// isProgress reports whether a name is that of a position in the training, not of its length.
+func isProgress(name string) bool {
+	return progressWord.MatchString(name) && !lengthWord.MatchString(name)
+}
+
+// returnsProgress reports whether the script reads progress from what a function of it returns.
+func (s *script) returnsProgress(function string) bool {
+	return function != "" && slices.ContainsFunc(s.calls, func(c call) bool { return last(c.callee) == function && s.usesProgressOf(s.statementAt(c.line)) })
 }
 
 // holdsProgress reports whether a variable is a dictionary with progress, into which a checkpoint may be loaded.
 func (s *script) holdsProgress(variable string) bool {
 	v := s.value(variable)
-	return len(v) > 0 && v[0].s == "{" && slices.ContainsFunc(v, func(t token) bool { return t.kind == text && progressWord.MatchString(t.s) })
+	return len(v) > 0 && v[0].s == "{" && slices.ContainsFunc(v, func(t token) bool { return t.kind == text && isProgress(t.s) && !strings.HasPrefix(t.s, "optim") })
 }
 
 // defined returns the index of the statement that defines a function; -1 without one.

@@ -73,9 +73,10 @@ var (
 // with the same command, otherwise "no". stop is the signal on which it saves; the warning names the missing part of
 // an almost resumable script.
 func (s *script) resumable() (is, stop Finding, warning string) {
-	save, load := s.stateCall(saveCalls, dumpCalls, s.aware()), s.stateCall(loadCalls, readCalls, s.aware())
+	again, names := s.loadsSnapshot()
+	aware := names != nil || s.aware()
+	save, load := s.stateCall(saveCalls, dumpCalls, aware), s.stateCall(loadCalls, readCalls, aware)
 	stop = s.stopSignal()
-	again, _ := s.loadsSnapshot()
 	switch {
 	case s.protocol():
 		return s.found("yes", stop.Line), stop, "" // by any file format

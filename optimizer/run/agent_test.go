@@ -375,6 +375,68 @@ func TestRemovedCheckpoint(t *testing.T) {
 	}
 }
 
+// TestNextLease continues a run on its next lease, a minute later. Its time and cost are the same if the wall clock is set by a day
+// meanwhile, and if the state is damaged but its configuration is known: the time since the submission and the cost of both lives.
+func TestNextLease(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set     time.Duration
+		damage  string
+		refused bool
+	}{
+		"clock not set": {}, "clock set forward": {set: 24 * time.Hour}, "clock set back": {set: -24 * time.Hour},
+		"empty state": {damage: "configured"}, "empty state, no configuration": {damage: "unknown", refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 6; a.work(6, 10) {
+					if a.n == 1 && a.epoch == 3 {
+						a.stage.saved = 3
+						return launch.Exit{Reason: launch.Stopped, Code: 75, Signal: "SIGTERM", Limit: true}
+					}
+				}
+				return finished
+			})
+			s.cfg.SLA.TimeMax = time.Hour
+			agent := s.agent()
+			agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+			res := agent.Run(t.Context(), s.cfg, nil)
+			if res.Code != CodeTryAgain {
+				t.Fatalf("exit %d (%v)", res.Code, res.Err)
+			}
+			s.clock.advance(time.Minute)
+			s.clock.step(c.set)
+			agent.Lease.Submitted = agent.Lease.Submitted.Add(c.set)
+			change := Change{}
+			if c.damage != "" {
+				for _, f := range []string{"state", "state.prev"} {
+					if err := os.WriteFile(filepath.Join(res.Dir, f), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if c.damage == "configured" {
+				change.Config = &s.cfg
+			}
+			res = agent.Resume(t.Context(), res.Dir, change, nil)
+			if damage := (*journal.Damage)(nil); c.refused {
+				if res.Code != CodeOurs || !errors.As(res.Err, &damage) {
+					t.Errorf("exit %d (%v), want the damage", res.Code, res.Err)
+				}
+				return
+			}
+			if res.Code != CodeDone {
+				t.Fatalf("exit %d (%v)", res.Code, res.Err)
+			}
+			o := res.Record.Outcome
+			if float64(o.Epochs) != 6 || math.Abs(float64(o.Seconds)-120) > 2 || math.Abs(float64(o.CostUSD)-60*0.001) > 0.003 || o.Restarts != 1 || len(s.started()) != 2 {
+				t.Errorf("%+v after %d starts, want 6 epochs in 120 s for $0.06 and one restart", o, len(s.started()))
+			}
+		})
+	}
+}
+
 // TestPreparationIsOfTheFirstLife: what an agent does before the first launch is not done again when another agent continues the run.
 func TestPreparationIsOfTheFirstLife(t *testing.T) {
 	t.Parallel()

@@ -244,7 +244,7 @@ func sameGPUs(a, b []resources.GPU) bool {
 type Lease struct {
 	// Allocation contains the devices (GPUIDs; empty: the engine chooses) and CPUs. Its other fields are ignored.
 	Allocation resources.Allocation
-	// Submitted is the time from which the deadline of a new run counts; zero: from its start.
+	// Submitted is the time from which the deadline counts, by the present wall clock; zero: from the start of the run.
 	Submitted time.Time
 	// Until returns the wall-clock time at which the supervisor of the job saves and stops it, whether or not this
 	// process lives; zero: never. It is called often, from another goroutine than the one that changes it.
@@ -281,19 +281,12 @@ func (l *Lease) restrict(to *resources.Limits) {
 	to.CPUs = resources.Range{Min: cpus, Max: cpus}
 }
 
-// countWaiting adds the time without a lease to the elapsed time: since the submission, or since the last life of the
-// run.
+// countWaiting adds the time without a lease to the elapsed time, which is that since the submission.
 func (r *run) countWaiting() {
-	if r.Lease == nil {
+	if r.Lease == nil || r.Lease.Submitted.IsZero() || len(r.Progress.Segments) > 0 && !r.Ended { // its job may have run during the outage of the agent
 		return
 	}
-	since := r.Lease.Submitted
-	if len(r.Progress.Segments) > 0 {
-		if since = r.Wall; !r.Ended {
-			return // its job may have run during the outage of the agent
-		}
-	}
-	if waited := r.Clock.Now().Sub(since); !since.IsZero() && waited > 0 {
+	if waited := r.Clock.Now().Sub(r.Lease.Submitted) - r.elapsed(); waited > 0 {
 		r.elapsedBefore += waited
 		r.QueuedS += waited.Seconds()
 	}

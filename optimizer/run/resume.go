@@ -27,6 +27,8 @@ type Change struct {
 	Engine      string
 	EngineArgs  []string
 	BillingHour cost.USD
+	// Config is that of the run, from which one with a damaged state continues; nil: it is refused.
+	Config *Config
 	// Notify and NotifyLink replace those of Config, because the addresses that may be secret are not stored.
 	Notify     []notify.Target
 	NotifyLink string
@@ -85,6 +87,10 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(fmt.Errorf("its agent ended before it had begun anything: give the command again (optimize runs rm %s removes what is left): %w", jd.ID(), ErrNotResumable))
 	}
 	note, err := jd.LoadState(&r.facts)
+	if errors.As(err, new(*journal.Damage)) && change.Config != nil {
+		note = err.Error() + "; continuing by run.json and the log"
+		err = r.rebuild(jd.Dir(), *change.Config)
+	}
 	if err != nil {
 		return refuse(err)
 	}
@@ -169,6 +175,39 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.rec.State, r.rec.Exit, r.rec.FinishedAt, r.rec.ExitCode = journal.Running, nil, nil, nil
 	r.recall()
 	return nil
+}
+
+// rebuild derives the facts of a run whose saved state is damaged from its configuration, its record and its job. What was
+// measured is lost, and the log is read from its beginning.
+func (r *run) rebuild(dir string, cfg Config) error {
+	rec, err := journal.ReadVerified(dir)
+	if err != nil || !rec.Outcome.Seconds.Known() || !rec.Outcome.CostUSD.Known() {
+		return cmp.Or(err, ErrNotResumable)
+	}
+	r.Config = cfg.WithDefaults()
+	if res, refused := r.prepare(context.Background()); refused {
+		return cmp.Or(res.Err, ErrNotResumable)
+	}
+	recorded := time.Duration(float64(rec.Outcome.Seconds) * float64(time.Second))
+	r.Elapsed, r.Ended, r.Current, r.Phase = recorded, rec.State != journal.Running, r.Baseline, working
+	if r.Lease != nil && !r.Lease.Submitted.IsZero() {
+		r.Elapsed = max(r.Elapsed, r.Clock.Now().Sub(r.Lease.Submitted))
+	}
+	r.CorrectedUSD, r.GuardState = float64(rec.Outcome.CostUSD), []byte("{}")
+	launched := recorded
+	if h, err := r.Launcher.Find(dir); err == nil && h.Engine == "" && h.BootID == bootID() {
+		launched = max(0, r.Elapsed-r.Clock.Monotonic()+time.Duration(h.KeeperStart)*clockTick)
+	}
+	for range rec.Outcome.Restarts + 1 {
+		r.Progress.Begin(launched, r.Current, "run", true).StartedAt = launched
+	}
+	r.Progress.Begin(recorded, r.Current, "run", false)
+	var meter cost.Meter
+	if !r.Ended {
+		err = meter.Start(recorded, cost.Run, r.Current, r.Rates)
+	}
+	r.MeterState = meter.State()
+	return err
 }
 
 // changeLimits sets the new limits and records them. It reports whether any limit differs from the present one.

@@ -441,7 +441,7 @@ func (a *auditor) note() {
 		a.Notes = append(a.Notes, fmt.Sprintf("Simulated costs are those of the devices for the time that jobs hold them, times %.3g: what jobs paid live relative to it.", a.price))
 	}
 	if a.day.Torn > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s.", page.Plural(a.day.Torn, "damaged line")))
+		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s, damaged or of a job whose submission is missing.", page.Plural(a.day.Torn, "line")))
 	}
 	if a.day.Changed {
 		a.Notes = append(a.Notes, "The devices were changed; all simulations have the last ones.")

@@ -33,7 +33,7 @@ type Day struct {
 	up          []upCount      // devices that are up, in order of time
 	Changed     bool           // the devices: at a restart, or since nodes were down
 	Failures    int            // decisions that failed
-	Torn        int            // lines of the log that were no events, or contradict others
+	Torn        int            // lines of the log that were no events, contradict others, or are of a job without its submission
 }
 
 // outage is a time, in Unix seconds.
@@ -154,6 +154,8 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			d.Torn++
 		} else if j != nil {
 			j.take(e)
+		} else if e.Kind == cluster.EventLeft {
+			d.Torn++
 		}
 	}
 	if len(d.Devices) == 0 || len(d.Policies) == 0 {

@@ -156,3 +156,16 @@ func FuzzDay(f *testing.F) {
 		}
 	})
 }
+
+// TestEventsWithoutSubmission: the audit of a log whose beginning is lost states that events were left out.
+func TestEventsWithoutSubmission(t *testing.T) {
+	left := cluster.Event{Kind: cluster.EventLeft, Time: at(20), Job: 7, Stretch: 1, Device: "k80", GPUs: 1, Reason: "lease"}
+	day, err := NewDay(append(single(), left, cluster.Event{Kind: cluster.EventEnd, Time: at(21), Job: 8, State: cluster.Failed})) // job 8 was never admitted
+	if err != nil || day.Torn != 1 {
+		t.Fatalf("%v, %+v", err, day)
+	}
+	a, err := day.Audit(context.Background(), Options{Policies: []string{"fifo"}, Draws: 1})
+	if err != nil || !strings.Contains(strings.Join(a.Notes, " "), "1 line, damaged or of a job whose submission is missing") {
+		t.Errorf("%v, %q", err, a.Notes)
+	}
+}

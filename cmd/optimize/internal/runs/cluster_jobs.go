@@ -194,7 +194,7 @@ func table(jobs []jobDocument, now time.Time) (string, error) {
 		tablewriter.WithTrimSpace(tw.Off), tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}))
 	for i := range jobs {
 		j := &jobs[i]
-		if err := t.Append(columns(strconv.Itoa(j.ID), j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j))); err != nil {
+		if err := t.Append(columns(strconv.Itoa(j.ID), page.Clean(j.Name), page.Clean(j.User), state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j))); err != nil {
 			return "", err
 		}
 	}
@@ -211,7 +211,7 @@ const (
 
 func state(j *jobDocument) string {
 	if j.State.Ended() && j.Reason != "" {
-		why := j.Reason
+		why := page.Clean(j.Reason)
 		refused := j.ExitCode != nil && run.Code(*j.ExitCode) == run.CodeInfeasible // the limit comes first
 		for !refused && utf8.RuneCountInString(why) > maxWhy {                      // the cause comes last
 			_, rest, ok := strings.Cut(why, ": ")

@@ -65,3 +65,11 @@ func TestJobFieldsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesInTheList: a name or a reason with control characters changes neither the terminal nor the rows of the list.
+func TestNamesInTheList(t *testing.T) {
+	text, err := table([]jobDocument{{Job: cluster.Job{ID: 1, Name: "\x1b[31mred\nline", State: cluster.Failed, Reason: "\x1b]0;x\a"}, User: "u\tv"}}, time.Now())
+	if err != nil || strings.ContainsAny(text, "\x1b\a\t") || strings.Count(strings.TrimSpace(text), "\n") != 1 {
+		t.Errorf("%v: %q", err, text)
+	}
+}

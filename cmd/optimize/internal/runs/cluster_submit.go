@@ -128,7 +128,7 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	if err := any.Restrict(resources.Ranges{Memory: cfg.Memory}); err != nil {
 		return cluster.Spec{}, err
 	}
-	argv, _, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
+	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
 		return cluster.Spec{}, err
 	}
@@ -138,7 +138,11 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 		cfg.Python = argv[0]
 	}
 	cfg.Name = run.NameOf(cfg.Train, argv)
-	s := cluster.Spec{Distributed: inspect.ReadCommand(argv, cfg.Dir).Distributed(), Submitted: time.Now().UTC(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
+	command := inspect.ReadCommand(argv, cfg.Dir)
+	if cfg.Resume == "auto" && ins.Resumable.Value != "yes" && command.Resumption(command.Mapping(cfg.Knobs)).How == inspect.ResumeNone {
+		fmt.Fprintf(o.Stderr, "%s is not known to load a checkpoint: the job keeps its devices until it ends; if it does at its start, submit it with --resumable yes, if by an argument, with --knob resume=FLAG={path}\n", cfg.Name)
+	}
+	s := cluster.Spec{Distributed: command.Distributed(), Submitted: time.Now().UTC(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
 	text, flag := cfg.GPUs, "--gpus"
 	if (text == "" || text == "0") && cfg.CPUs != "" {
 		text, flag, s.CPUs = cfg.CPUs, "--cpus", true

@@ -197,7 +197,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	if !cfg.DryRun && !o.fresh {
 		if dir := agent.FindOrphanedRun(context.Background(), cfg, ofCluster); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
-			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
+			res := agent.Resume(context.Background(), dir, run.Change{Config: &cfg, TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
 			if taken := (*journal.LockedError)(nil); !errors.Is(res.Err, run.ErrNotResumable) && !errors.As(res.Err, &taken) {
 				return res
 			}
