@@ -185,7 +185,7 @@ func (r *Reader) Facts() Facts {
 		}
 		f.Processes = append(f.Processes, p.Process)
 		if p.first != p.last && p.last.World <= 1 && !p.foreign && !p.Ended && !p.finished && latest-p.lastAt < silence {
-			f.Concurrent++
+			f.Concurrent += 1 + p.last.Beside
 		}
 	}
 	sort.Slice(f.Processes, func(i, j int) bool { return f.Processes[i].PID < f.Processes[j].PID })
@@ -219,7 +219,7 @@ func (f *Facts) measured(last *line) {
 	f.Stepping, f.Waiting = duration(last.Stepping), duration(last.Waiting)
 	if last.Stepping > 0 {
 		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
-		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(last.Optimizing), share(last.Saving)
+		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(value(last.Optimizing)), share(last.Saving)
 	}
 	if last.Threads != nil {
 		f.Threads = int(*last.Threads)
