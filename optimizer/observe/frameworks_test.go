@@ -288,10 +288,11 @@ def train():
             turn.wait()
             optimizer.step()
             turn.wait()
-threads = [threading.Thread(target=train) for i in range(2)]
+def twice(): train(), train()
+threads = [threading.Thread(target=twice) for i in range(2)]
 for t in threads: t.start()
 for t in threads: t.join()
-`, 30, 3, 60},
+`, 60, 6, 120},
 		"search of the learning rate": {`
 loader = torch.utils.data.DataLoader(list(range(19)), 2)
 for batch in itertools.islice(loader, 3): optimizer.step()

@@ -85,14 +85,14 @@ class Loop:
     def elsewhere(self, optimizer):
         """Report whether optimizer belongs to another training, which takes place in another thread at the same time."""
         me, leader = get_ident(), self.leader()
-        if leader is None or leader is optimizer or me == self.thread:
-            if self.strange and leader is not None:
-                others = [observer.uses[t].passes for t in self.strange if t in observer.uses]
+        if me == self.thread or leader is optimizer:
+            if self.seen:
+                others = [observer.uses[t].passes for t in self.seen if t in observer.uses]
                 self.loaders = [p for p in self.loaders if p not in others]
-                observer.beside |= self.strange
-            self.strange.clear()
+                observer.beside |= self.seen
+                self.seen.clear()
         elif me not in observer.beside:
-            self.strange.add(me)
+            self.seen.add(me)
         elif self.thread in sys._current_frames():
             return True
         else:
@@ -102,7 +102,7 @@ class Loop:
     def lead(self, optimizer):
         """Make optimizer the leading one."""
         self.thread = get_ident()
-        self.strange = set()  # other threads with steps since the last one of this thread
+        self.seen = set()  # other threads with steps since the last one of this thread
         self.leader = none if optimizer is None else weakref.ref(optimizer)
         self.others = 0  # steps of other optimizers since its last step
         self.pending = []  # the Uses of loaders that they followed
