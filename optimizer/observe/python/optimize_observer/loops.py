@@ -116,11 +116,12 @@ def site():
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(OWN) and not of_library(code.co_filename):
-            loop, most = source.loop_at(code, frame.f_lineno), None
+            loop = most = None
             try:
+                loop = source.loop_at(code, frame.f_lineno)
                 if loop is not None and not (loop.read and code.co_flags & OPTIMIZED):
                     most = within(frame, limit, loop.node)
-            except Exception:  # it does not follow from variables
+            except Exception:  # it does not follow from variables, or before Python 3.8
                 pass
             return code, frame.f_lineno, loop and (most if type(most) is int and most > 0 else 0)
         frame = frame.f_back
