@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"slices"
@@ -185,7 +186,7 @@ func (r *Reader) Facts() Facts {
 		}
 		f.Processes = append(f.Processes, p.Process)
 		if p.first != p.last && p.last.World <= 1 && !p.foreign && !p.Ended && !p.finished && latest-p.lastAt < silence {
-			f.Concurrent++
+			f.Concurrent += 1 + p.last.Beside
 		}
 	}
 	sort.Slice(f.Processes, func(i, j int) bool { return f.Processes[i].PID < f.Processes[j].PID })
@@ -200,26 +201,21 @@ func (r *Reader) Facts() Facts {
 	f.CanSave, f.CanStop, f.CanSetThreads = t.CanSave && running, t.CanStop && running, t.CanSetThreads && running
 	f.SamplesPerStep, f.EpochSamples = value(t.BatchSize), value(t.DataCount)
 	if p.last != nil {
-		f.measured(p.last)
+		f.measured(p.last, t)
 		f.CanSetWorkers = running && f.Workers >= 0
 	}
 	return f
 }
 
-// measured sets the fields that follow from the last progress of a training.
-func (f *Facts) measured(last *line) {
+// measured sets the fields that follow from the start and the last progress of a training.
+func (f *Facts) measured(last, start *line) {
 	f.Step, f.Samples, f.WorldSize = value(last.Step), value(last.Samples), max(1, last.World)
 	f.StepTime, f.Closing = duration(value(last.StepSeconds)), duration(last.Closing)
-	if last.BatchSize != nil {
-		f.SamplesPerStep = *last.BatchSize
-	}
-	if last.DataCount != nil {
-		f.EpochSamples = *last.DataCount
-	}
+	f.SamplesPerStep, f.EpochSamples = value(cmp.Or(last.BatchSize, start.BatchSize)), value(cmp.Or(last.DataCount, start.DataCount))
 	f.Stepping, f.Waiting = duration(last.Stepping), duration(last.Waiting)
 	if last.Stepping > 0 {
 		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
-		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(last.Optimizing), share(last.Saving)
+		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(value(last.Optimizing)), share(last.Saving)
 	}
 	if last.Threads != nil {
 		f.Threads = int(*last.Threads)

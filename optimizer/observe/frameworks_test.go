@@ -238,7 +238,61 @@ for epoch in range(3):
 loader = torch.utils.data.DataLoader(list(range(20)), 2)
 for epoch in range(4):
     for batch in itertools.islice(loader, 5): optimizer.step()
-`, 20, 2, 40},
+`, 20, 4, 40},
+		"left early in a loop of unknown length": {`
+loader, epoch = torch.utils.data.DataLoader(list(range(20)), 2), 0
+while epoch < 4:
+    for batch in itertools.islice(loader, 5): optimizer.step()
+    epoch += 1
+`, 20, 4, 40},
+		"left early by the index": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(2):
+    for i, batch in enumerate(loader, 1):
+        optimizer.step()
+        if i >= 5: break
+`, 10, 2, 20},
+		"epochs of a number of steps": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+batches = iter(loader)
+for epoch in range(4):
+    for i in range(5):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            batch = next(batches)
+        optimizer.step()
+`, 20, 4, 40},
+		"stream, by the index": {`
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self): return itertools.count()
+for i, batch in enumerate(torch.utils.data.DataLoader(Data(), 2)):
+    if i + 1 > 10: break
+    optimizer.step()
+`, 10, 1, 22},
+		"stream without an end": {`
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self): return itertools.count()
+for batch in torch.utils.data.DataLoader(Data(), 2):
+    optimizer.step()
+    if batch[0] == 18: break
+`, 10, math.NaN(), 20},
+		"trainings in two threads": {`
+import threading
+turn = threading.Barrier(2)
+def train():
+    optimizer, loader = torch.optim.SGD(), torch.utils.data.DataLoader(list(range(20)), 2)
+    for epoch in range(3):
+        for batch in loader:
+            turn.wait()
+            optimizer.step()
+            turn.wait()
+def twice(): train(), train()
+threads = [threading.Thread(target=twice) for i in range(2)]
+for t in threads: t.start()
+for t in threads: t.join()
+`, 60, 6, 120},
 		"search of the learning rate": {`
 loader = torch.utils.data.DataLoader(list(range(19)), 2)
 for batch in itertools.islice(loader, 3): optimizer.step()
@@ -308,7 +362,7 @@ for epoch in range(2):
 			o := newObserved(t)
 			f := o.must("import itertools, torch\noptimizer = torch.optim.SGD()\n" + c.script)
 			want(t, "step", f.Step, c.step)
-			want(t, "epoch", o.last(trainlog.Epoch), c.epoch)
+			want(t, "epoch", fmt.Sprint(o.last(trainlog.Epoch)), fmt.Sprint(c.epoch)) // NaN: unknown
 			want(t, "samples", f.Samples, c.samples)
 		})
 	}
@@ -384,5 +438,21 @@ for epoch in range(300):
 				t.Fatalf("%d samples: epoch %g in a row", samples, e)
 			}
 		}
+	}
+}
+
+// TestClosure: a step that computes the loss by a closure of the script is not work of the optimizer alone.
+func TestClosure(t *testing.T) {
+	t.Parallel()
+	for argument, known := range map[string]bool{"": true, "None": true, "loss": false, "closure=loss": false} {
+		f := newObserved(t).must(fmt.Sprintf(`
+import time, torch
+class Optimizer(torch.optim.SGD):
+    def step(self, closure=None): time.sleep(0.001)
+def loss(): return 1.0
+optimizer = Optimizer()
+for i in range(5): optimizer.step(%s)
+`, argument))
+		want(t, "share of the optimizer is known, step("+argument+")", !math.IsNaN(f.Optimizer), known)
 	}
 }

@@ -49,9 +49,10 @@ type line struct {
 	Reached       float64  `json:"reached"` // CLOCK_MONOTONIC, s
 	Stepping      float64  `json:"stepping"`
 	Waiting       float64  `json:"waiting"`
-	Optimizing    float64  `json:"optimizing"`
+	Optimizing    *float64 `json:"optimizing"`
 	Saving        float64  `json:"saving"`
 	Closing       float64  `json:"closing"`
+	Beside        int      `json:"beside"`
 	Threads       *float64 `json:"threads"`
 	Workers       *float64 `json:"workers"`
 	// checkpoint, answer and failure

@@ -89,7 +89,7 @@ for n in range(9):
     for i, batch in enumerate(loader):
         if i == 2: break
         optimizer.step()
-`, ""},
+`, "9 epochs"},
 		"variables that the script keeps": {`
 def train(epochs=4):
     settings = locals()

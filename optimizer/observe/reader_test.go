@@ -118,6 +118,7 @@ func TestConcurrent(t *testing.T) {
 		"one":          {map[int][]string{1: lines(1, 1, 51)}, 1},
 		"side by side": {map[int][]string{1: lines(1, 1, 51), 2: lines(0, 5, 55), 3: lines(1, 7, 47)}, 3},
 		"ranks":        {map[int][]string{1: lines(2, 1, 51), 2: lines(2, 1, 51)}, 0},
+		"threads":      {map[int][]string{1: append(lines(1, 1, 51), `progress "mono":52,"time":1,"training":1,"step":52,"world":1,"beside":2`)}, 3},
 		"helper":       {map[int][]string{1: lines(1, 1, 51), 2: lines(1, 5, 5)}, 1},
 		"in turn":      {map[int][]string{1: append(lines(1, 1, 31), `end "mono":32,"time":1`), 2: lines(1, 35, 65)}, 1},
 		"killed":       {map[int][]string{1: lines(1, 1, 31), 2: lines(1, 35, 135)}, 1},

@@ -314,7 +314,7 @@ func (r *run) observe() {
 	}
 	o.failures = len(o.facts.Failures)
 	if n := o.facts.Concurrent; n > 1 {
-		r.eventOnce(Warning, "concurrent trainings", "%d processes train at the same time without being ranks of one training: progress and throughput are those of process %d alone", n, o.facts.PID)
+		r.eventOnce(Warning, "concurrent trainings", "%d processes or threads train at the same time without being ranks of one training: progress and throughput are those of one alone, in process %d", n, o.facts.PID)
 	}
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
 		saved := c.Wall

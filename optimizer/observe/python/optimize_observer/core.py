@@ -10,6 +10,7 @@ import math
 import os
 import sys
 import time
+from _thread import get_ident
 
 import optimize_observer
 from optimize_observer import wrap  # noqa: F401 (for the adapters)
@@ -79,7 +80,8 @@ class Observer:
         self.training = None
         self.trainings = 0
         self.group = 0, 1  # rank and world size of the training
-        self.loader = None  # the DataLoader pass of the last batch
+        self.beside = set()  # other threads that train at the same time
+        self.loader = None
         self.saving = 0  # nesting depth of saves in progress
         self.searches = 0  # of a framework's tuner, in progress
         self.tokens, self.refilled = float(BURST), self.born
@@ -87,6 +89,19 @@ class Observer:
         self.requests = None
         self.trial = None
         self.repeats = None  # the Length of trainings that a framework makes
+
+    @property
+    def loader(self):
+        """The DataLoader pass of the last batch, in this thread if several train. Otherwise another one may load the batches."""
+        return self.uses.get(get_ident()) if self.beside else self.use
+
+    @loader.setter
+    def loader(self, use):
+        self.use = use
+        if use is None:
+            self.uses = {}
+        else:
+            self.uses[get_ident()] = use
 
     def wrap_exit(self):
         def make(leave):
@@ -292,7 +307,7 @@ class Observer:
                    loop_steps=whole(t.loop_steps), loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
-                   closing=number(closing), threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
+                   closing=number(closing), beside=len(self.beside) or None, threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""

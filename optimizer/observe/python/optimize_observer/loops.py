@@ -49,7 +49,7 @@ class Length:
 
     def forget(self):
         self.loops = self.at = self.slope = self.total = None
-        self.known = self.passes = False
+        self.known = self.passes = self.within = False  # within loops around passes
         self.several = False  # an unknown number of trainings
         self.depth = 0  # of the loops around passes, without those of a single iteration
         self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
@@ -74,7 +74,7 @@ class Length:
         for _, _, i, n in around:
             index, length = index * n + i, length * n
         loops, slope = (passes, [key for key, _, _, _ in around]), 1.0
-        self.depth = sum(n != 1 for _, _, _, n in around) if passes else 0
+        self.depth, self.within = sum(n != 1 for _, _, _, n in around) if passes else 0, passes and len(around) > 0
         if loops != self.loops:
             self.known = passes and self.depth <= 1 and index == 0
         elif (index, done) == self.at:
@@ -87,11 +87,16 @@ class Length:
         by_epochs = self.total == length and not passes and len(around) > 0 and epoch_name.match(around[0][1])
         self.inner = length // around[0][3] if by_epochs else 0
 
-    def fill(self, t, loader=False):
-        """Set the totals of t. Without a loader, a loop over epochs counts them."""
+    def counts(self, loader):
+        """Report whether a loop over epochs counts them: without passes over a loader, or where it does not iterate over one."""
+        if self.known and self.inner and not self.counted:
+            self.counted = self.inner
+        return self.counted and not (loader and self.passes)
+
+    def fill(self, t, loader=None):
+        """Set the totals of t, and its epoch where the loops count them."""
         t.total_epochs = t.loop_steps = t.loops = None
-        if not loader and (self.known and self.inner or self.counted):
-            self.counted = self.counted or self.inner
+        if self.counts(loader):
             t.epoch = t.step / self.counted
         if not self.known:
             return
@@ -112,14 +117,42 @@ class Several(Unknown):
 
 
 def site():
-    """Return where the script asks for a batch: the code and line of its innermost frame."""
+    """Return where the script asks for a batch: the code and line of its innermost frame, and after how many batches its for loop
+    ends there: 0 if that is unknown, None without one."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(OWN) and not of_library(code.co_filename):
-            return code, frame.f_lineno
+            loop = most = None
+            try:
+                loop = source.loop_at(code, frame.f_lineno)
+                if loop is not None and not (loop.read and code.co_flags & OPTIMIZED):
+                    most = within(frame, limit, loop.node)
+            except Exception:  # it does not follow from variables, or before Python 3.8
+                pass
+            return code, frame.f_lineno, loop and (most if type(most) is int and most > 0 else 0)
         frame = frame.f_back
-    return None, 0
+    return None, 0, None
+
+
+def limit(loop, scopes):
+    """Return the number of batches that a loop over batches requests, by islice or by a comparison of its index before a break."""
+    values, at, first = loop.iter, getattr(loop.target, "elts", [None])[0], None
+    while isinstance(values, ast.Call) and called(values) in BARS and values.args:
+        if called(values) == "enumerate":
+            start = [k.value for k in values.keywords if k.arg == "start"] or values.args[1:]
+            first = value(start[0], scopes) if start else 0
+        values = values.args[0]
+    if isinstance(values, ast.Call) and called(values) == "islice" and len(values.args) == 2:
+        return value(values.args[1], scopes)
+    for test in [s.test for s in loop.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Break) and isinstance(s.test, ast.Compare)]:
+        left, op = test.left, test.ops[0]
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add) and isinstance(left.right, ast.Constant):
+            left, ahead = left.left, left.right.value
+        else:
+            ahead = 0
+        if first is not None and getattr(left, "id", None) == getattr(at, "id", "") and type(op) in (ast.Eq, ast.GtE, ast.Gt) and len(test.ops) == 1:
+            return plain(value(test.comparators[0], scopes)) - first - ahead + (2 if isinstance(op, ast.Gt) else 1)
 
 
 def around(batches, callers=CALLERS):
@@ -179,16 +212,21 @@ def position(loop, frame):
     node, code = loop.node, frame.f_code
     if not loop.plain or loop.read and code.co_flags & OPTIMIZED:
         raise Unknown("a loop without a length, or whose variable is set")
-    local = frame.f_locals
-    own = sys.getrefcount(local) <= 3  # otherwise the script keeps it as well
-    try:
-        index, length = place(node, (local, frame.f_globals, vars(builtins)))
-    finally:
-        if SNAPSHOTS and code.co_flags & OPTIMIZED and own:
-            local.clear()
+    index, length = within(frame, place, node)
     if loop.left and length > ENDLESS:
         raise Unknown("a loop that ends early")
     return id(node), getattr(node.target, "id", ""), index, length
+
+
+def within(frame, function, node):
+    """Return function(node, scopes) with the scopes of a frame, without references to its variables that remain in it."""
+    local = frame.f_locals
+    own = sys.getrefcount(local) <= 3  # otherwise the script keeps it as well
+    try:
+        return function(node, (local, frame.f_globals, vars(builtins)))
+    finally:
+        if SNAPSHOTS and frame.f_code.co_flags & OPTIMIZED and own:
+            local.clear()
 
 
 def place(loop, scopes):

@@ -7,6 +7,7 @@ An epoch is a pass over the loader whose batches precede the optimizer steps.
 import math
 import sys
 import weakref
+from _thread import get_ident
 
 import optimize_observer
 
@@ -41,8 +42,13 @@ class Loop:
         self.whole = False  # a pass was complete; until then, parts of passes count as well
         self.length = loops.Length()
 
-    def stepped(self, optimizer):
+    def stepped(self, optimizer, seconds):
+        """Count a step of optimizer that took some seconds, None if a closure of the script was part of them."""
+        if self.elsewhere(optimizer):
+            return
         t = observer.training
+        if t is not None and t.optimizing is not None:
+            t.optimizing = None if seconds is None else t.optimizing + seconds
         if t is None:
             if observer.searches:
                 return
@@ -76,8 +82,27 @@ class Loop:
             self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site)
         observer.advance(steps)
 
+    def elsewhere(self, optimizer):
+        """Report whether optimizer belongs to another training, which takes place in another thread at the same time."""
+        me, leader = get_ident(), self.leader()
+        if me == self.thread or leader is optimizer:
+            if self.seen:
+                others = [observer.uses[t].passes for t in self.seen if t in observer.uses]
+                self.loaders = [p for p in self.loaders if p not in others]
+                observer.beside |= self.seen
+                self.seen.clear()
+        elif me not in observer.beside:
+            self.seen.add(me)
+        elif self.thread in sys._current_frames():
+            return True
+        else:
+            observer.beside.discard(me)
+        return False
+
     def lead(self, optimizer):
         """Make optimizer the leading one."""
+        self.thread = get_ident()
+        self.seen = set()  # other threads with steps since the last one of this thread
         self.leader = none if optimizer is None else weakref.ref(optimizer)
         self.others = 0  # steps of other optimizers since its last step
         self.pending = []  # the Uses of loaders that they followed
@@ -117,7 +142,8 @@ class Loop:
     def before(self, use):
         """Return the complete passes before that of use."""
         kept = (use.batches - 1) // use.length if use.length else 0  # by an iterator that is kept
-        return round(self.total()[2] - use.work()[2] + kept, 6)
+        epochs, parts = minus(self.total(), use.work())[2:]
+        return round(epochs + (0 if self.whole else parts) + kept, 6)
 
     def total(self):
         """Return the work in all passes: batches and samples of all loaders, epochs of the one with the most."""
@@ -128,17 +154,21 @@ class Loop:
     def fill(self, t, world):
         """Derive epoch, samples and batch size of t from the passes over the training loaders."""
         passes = self.passes
-        self.length.fill(t, passes is not None)
+        self.length.fill(t, passes)
         if passes is None:
             return
         batches, samples, epochs, parts = self.total()
         if t.step > REUSE * batches:
             t.epoch = t.total_epochs = t.samples = t.data_count = None
             return
-        t.epoch = epochs if self.whole else epochs + parts
+        own = self.length.counts(passes)  # epochs of the script's own length
+        if not own:
+            t.epoch = epochs if self.whole else epochs + parts
+            if not t.epoch and not passes.use.most() and (t.total_epochs or 1) <= 1:  # of a stream, maybe endless
+                t.epoch = t.total_epochs = None
         if passes.batch_size:
             t.samples = samples
-            if len(self.loaders) == 1:
+            if len(self.loaders) == 1 and not own:
                 t.data_count = passes.use.samples_of_all()
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
@@ -168,11 +198,11 @@ def install_optimizer(torch):
     post = getattr(module, "register_optimizer_step_post_hook", None)
     if pre is None or post is None:
         return install_step(module.Optimizer)
-    begun = [0.0]
+    begun = {}  # thread -> start of its last step
     inner = {}  # class -> result of nests
 
     def before(optimizer, args, kwargs):
-        begun[0] = clock()
+        begun[get_ident()] = clock()
 
     def after(optimizer, args, kwargs):
         try:
@@ -181,16 +211,18 @@ def install_optimizer(torch):
                 inner[cls] = nests(cls)
             if inner[cls] and nested(optimizer):
                 return
-            t = observer.training
-            if t is not None:
-                t.optimizing += clock() - begun[0]
-            loop.stepped(optimizer)
+            loop.stepped(optimizer, None if closure(args, kwargs) else clock() - begun[get_ident()])
         except Exception as e:
             first.remove()
             second.remove()
             observer.failed("torch.optim.step", e)
 
     first, second = pre(before), post(after)
+
+
+def closure(args, kwargs):
+    """Report whether a step was given a closure of the script, which computes the loss."""
+    return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
 
 
 def nests(cls):
@@ -224,16 +256,10 @@ def install_step(optimizer_class):
             finally:
                 depth[0] -= 1
             if depth[0] == 0:
-                safely("torch.optim.step", note, self, begun)
+                safely("torch.optim.step", loop.stepped, self, None if closure((self,) + args, kwargs) else clock() - begun)
             return result
 
         return observed_step
-
-    def note(optimizer, begun):
-        t = observer.training
-        if t is not None:
-            t.optimizing += clock() - begun
-        loop.stepped(optimizer)
 
     def watch(cls):
         if not getattr(cls.step, "_optimize_observed", False):
@@ -271,13 +297,15 @@ class Passes:
         self.begun = 0
         self.done = NOTHING  # in the passes before the current one
         self.before = NOTHING  # the part of the total that the Loop has counted already
-        self.use = None
+        self.use = self.left = None
+        self.limit = math.inf  # batches after which the script leaves each pass
 
     def begin(self):
         """Start a pass. Its length may differ from that of the last one, in a curriculum; that of a sampler of the script is
         requested only once, because the script may compute it at a cost."""
         if self.use is not None and self.use.stepped:
             self.add(self.use)
+            self.alike(self.use)
         loader = self.loader()
         if not self.iterable and (self.use is None or not self.stated):
             sampler = getattr(loader, "sampler", None)
@@ -286,6 +314,15 @@ class Passes:
         self.begun += 1
         self.use = Use(self)
         return self.use
+
+    def alike(self, use):
+        """Take two passes that one loop has left after the same number of batches for epochs of that length."""
+        last, self.left = self.left, None if use.ended or not use.site or use.site[2] is None else use
+        if last is None or self.left is None or (last.site, last.batches) != (use.site, use.batches):
+            return
+        loop.whole, self.limit, self.left = True, use.batches, None
+        for work in (last.added, use.added):
+            self.done = plus(minus(self.done, work), work[:2] + (1.0, 0.0))
 
     def add(self, use):
         """Count what use has done since it was last added. A pass may continue after a later one over the same loader, such
@@ -311,35 +348,46 @@ class Use:
     __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site")
 
     def __init__(self, passes):
-        self.passes, self.workers, self.length, self.count = passes, passes.workers, passes.length, passes.count
+        self.passes, self.workers, self.count = passes, passes.workers, passes.count
+        length = min(passes.length or math.inf, passes.limit)
+        self.length = None if length == math.inf else length
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
-        self.site = None  # of the loop over its batches
+        self.site = None  # of the loop over its batches, and after how many that ends
         self.added = NOTHING  # of its work, counted by passes
 
     def work(self):
         """Return batches, samples, and the share of the data, as an epoch or as the part of one.
 
-        Parts are the epochs of a loop that stops each pass early. Before the first complete pass they are a preparation, such
+        Parts are the epochs of a loop that stops passes early, each elsewhere. Before the first complete pass they are a preparation, such
         as a search of the learning rate or a check of one batch.
         """
-        complete, rest = divmod(self.batches, self.length) if self.length else (0, self.batches)
-        if self.ended or complete:
+        length = self.most()
+        complete, rest = divmod(self.batches, length) if length else (0, self.batches)
+        if self.ended or self.length and self.batches >= self.length:
             loop.whole = True
+        if self.ended or complete:
             if complete < 1 + self.ended or not self.passes.repeats:  # not even two passes: the length was too small
                 complete, rest = 1, 0
-        share = complete + (rest / self.length if self.length else 0.0)
+        share = complete + (rest / length if length else 0.0)
         size, most = (self.passes.batch_size or 0) * observer.rank()[1], self.samples_of_all()
         samples = self.batches * size
         if most is not None:
             samples = min(samples, complete * most + min(rest * size, most))
         return (self.batches, samples, share, 0.0) if loop.whole else (self.batches, samples, 0.0, share)
 
+    def most(self):
+        """Return the number of batches of a pass by the loop over them, which loops of the script are around."""
+        limit = self.site[2] if self.site else None
+        if not self.length:
+            return limit or None
+        return min(self.length, limit) if limit and loop.length.within and not loop.whole else self.length
+
     def samples_of_all(self):
         """Return the samples of a complete pass of all ranks; None if unknown."""
         size, world = self.passes.batch_size, observer.rank()[1]
         if self.count is None or not self.length or not size:
             return None
-        return min(self.count * (world if self.passes.sharded else 1), self.length * size * world)
+        return min(self.count * (world if self.passes.sharded else 1), self.most() * size * world)
 
 
 def quietly(function, *args):

@@ -25,7 +25,7 @@ READERS = {"locals", "vars", "eval", "exec"}  # may keep the snapshot of the var
 GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
 
 functions = {}  # file -> {(first line, name): (its code, its node)}
-paths = {}  # (id of a code, instruction) -> (the code, Path)
+paths = {}  # (id of a code, instruction) -> (the code, Path); (code, line) -> the Around there
 TRAINING = "fit|fit_one_cycle|fine_tune|train|learn|cv"  # calls of frameworks
 length_name = re.compile("epochs|rounds?$|steps|iter|estimators")  # of an argument
 library = {}  # file -> whether it belongs to a library
@@ -86,9 +86,25 @@ def path_of(frame):
     return paths[key][1]
 
 
-def find_path(code, at, line):
+def function_of(code):
+    """Return the node of a function, None if its source is not known or has been changed."""
     known, function = parsed(code.co_filename).get((code.co_firstlineno if code.co_name != "<module>" else 0, code.co_name), (None, None))
-    if function is None or code.co_flags & GENERATOR or code.co_code[at] == FOR_ITER or identity(known) != identity(code):
+    return None if function is None or identity(known) != identity(code) else function
+
+
+def loop_at(code, line):
+    """Return the for loop of a function that requests its items at a line, None for several or none."""
+    key = code, line
+    if key not in paths:
+        function = None if code.co_flags & GENERATOR else function_of(code)
+        found = [n for n in ast.walk(function) if isinstance(n, ast.For) and n.lineno <= line <= n.iter.end_lineno] if function else []
+        paths[key] = Around(found[0], function) if len(found) == 1 else None
+    return paths[key]
+
+
+def find_path(code, at, line):
+    function = function_of(code)
+    if function is None or code.co_flags & GENERATOR or code.co_code[at] == FOR_ITER:
         return Path()
     loops, node, on = [], function, [function]
     while on:
