@@ -87,7 +87,7 @@ class Length:
         """Report whether a loop over epochs counts them: without passes over a loader, or where it does not iterate over one."""
         if self.known and self.inner and not self.counted:
             self.counted = self.inner
-        return self.counted and not (loader and self.passes)
+        return self.counted and not (loader and (self.passes or self.loops is None))
 
     def fill(self, t, loader=None):
         """Set the totals of t, and its epoch where the loops count them."""
