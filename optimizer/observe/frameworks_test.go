@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -264,6 +265,21 @@ for epoch in range(4):
             batch = next(batches)
         optimizer.step()
 `, 20, 4, 40},
+		"epochs of a number of steps, then of all data": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+batches = itertools.cycle(loader)
+def pretrain():
+    for epoch in range(4):
+        for i in range(7):
+            next(batches)
+            optimizer.step()
+            time.sleep(0.03)
+def train():
+    for epoch in range(3):
+        for batch in loader: optimizer.step()
+pretrain()
+train()
+`, 58, 7, 80},
 		"stream, by the index": {`
 class Data(torch.utils.data.IterableDataset):
     def __iter__(self): return itertools.count()
@@ -360,7 +376,7 @@ for epoch in range(2):
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newObserved(t)
-			f := o.must("import itertools, torch\noptimizer = torch.optim.SGD()\n" + c.script)
+			f := o.must("import itertools, time, torch\noptimizer = torch.optim.SGD()\n" + c.script)
 			want(t, "step", f.Step, c.step)
 			want(t, "epoch", fmt.Sprint(o.last(trainlog.Epoch)), fmt.Sprint(c.epoch)) // NaN: unknown
 			want(t, "samples", f.Samples, c.samples)
@@ -455,4 +471,33 @@ for i in range(5): optimizer.step(%s)
 `, argument))
 		want(t, "share of the optimizer is known, step("+argument+")", !math.IsNaN(f.Optimizer), known)
 	}
+}
+
+// TestBoostingInThreads: of trainings of gradient boosting in two threads one counts, and the other one is reported.
+func TestBoostingInThreads(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import lightgbm, threading
+begun, ended = threading.Event(), threading.Event()
+def first(env):
+    begun.set()
+    ended.wait(60)
+first.order = 10
+def train(rounds, *callbacks): lightgbm.train({}, None, num_boost_round=rounds, callbacks=list(callbacks))
+one = threading.Thread(target=train, args=(15, first))
+one.start()
+begun.wait(60)
+train(40)
+ended.set()
+one.join()
+`)
+	want(t, "rounds", f.Step, 15)
+	reports, err := filepath.Glob(filepath.Join(o.in.Reports, "*.jsonl"))
+	if err != nil || len(reports) != 1 {
+		t.Fatal(reports, err)
+	}
+	text, err := os.ReadFile(reports[0])
+	want(t, "training in another thread reported", strings.Contains(string(text), `"beside":1`), true)
+	want(t, "error", err, nil)
 }

@@ -83,6 +83,15 @@ def endless(loader):
 batches = endless(torch.utils.data.DataLoader(list(range(10)), 2))
 for it in range(30): next(batches); optimizer.step()
 `, "30 steps"},
+		"a bar for each epoch": {`
+class tqdm:
+    __module__ = "tqdm.std"
+    def __init__(self, iterable, desc): self.iterable = iterable
+    def __iter__(self): return iter(self.iterable)
+for epoch in range(4):
+    bar = tqdm(range(6), desc=f"epoch {epoch}")
+    for _ in bar: optimizer.step()
+`, "4 epochs"},
 		"left early": {`
 loader = torch.utils.data.DataLoader(list(range(10)), 2)
 for n in range(9):
@@ -90,6 +99,13 @@ for n in range(9):
         if i == 2: break
         optimizer.step()
 `, "9 epochs"},
+		"variables of an object": {`
+import argparse
+def train(args):
+    for name in sorted(vars(args)): pass
+    for i in range(1, args.steps): optimizer.step()
+train(argparse.Namespace(steps=41))
+`, "40 steps"},
 		"variables that the script keeps": {`
 def train(epochs=4):
     settings = locals()

@@ -73,7 +73,7 @@ def observed_train(original, adapter, callbacks, total_of):
     def train(*args, **kwargs):
         own = safely("train", lambda: adapter(total_of(args, kwargs)))
         given = argument(args, kwargs, position, "callbacks", None)
-        if own is None or not isinstance(given, (list, tuple, set, type(None))) or observer.training is not None:
+        if own is None or not isinstance(given, (list, tuple, set, type(None))) or observer.busy():
             return original(*args, **kwargs)
         added = safely(own.framework + ".train", callbacks, own)
         if added is None:
@@ -208,7 +208,7 @@ def install_catboost(module):
 
     def added(params):
         """Return params with the callback; None where CatBoost would reject it, or another framework reports."""
-        if observer.training is not None or params.get("task_type", "CPU") != "CPU":
+        if observer.busy() or params.get("task_type", "CPU") != "CPU":
             return None
         return dict(params, callbacks=Iterations(params.get("callbacks"), params.get("iterations", 1000)))
 

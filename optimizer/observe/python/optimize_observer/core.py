@@ -179,6 +179,7 @@ class Observer:
         self.trainings += 1
         self.group = 0, 1
         t = Training(self.trainings, framework, adapter)
+        t.thread = get_ident()
         t.losses = {}
         for name, value in facts.items():
             setattr(t, name, value)
@@ -196,6 +197,13 @@ class Observer:
                 self.failed("requests", e)
         self.write("training", **self.facts(t))
         return t
+
+    def busy(self):
+        """Report whether a training is in progress. One of another thread that begins meanwhile is not counted."""
+        t = self.training
+        if t is not None and t.thread != get_ident():
+            self.beside.add(get_ident())
+        return t is not None
 
     def repeated(self, t):
         """Find how many trainings follow by the loops around the call that trains."""

@@ -14,7 +14,7 @@ import sys
 import time
 
 from . import source
-from .source import OWN, called, of_library
+from .source import BARS, OWN, called, of_library
 
 FREE, INTERVAL = 8, 0.25  # positions that are taken at once, and seconds between later ones: one takes some 100 µs
 
@@ -25,7 +25,6 @@ CALLERS = ("torch", "accelerate", "functools", "contextlib", "runpy", "multiproc
 FORK = "multiprocessing.popen_fork"  # the frames that call it are those of the parent process
 ENDLESS = 1000000  # iterations of a loop with break or return that is not meant to end by itself
 
-BARS = {"tqdm", "track", "trange", "enumerate", "list", "tuple"}  # callables whose first argument is iterated over
 FOLDS = {"KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit", "ShuffleSplit", "StratifiedShuffleSplit"}
 FUNCTIONS = (range, int, len, min, max)
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv}
@@ -91,7 +90,7 @@ class Length:
         """Report whether a loop over epochs counts them: without passes over a loader, or where it does not iterate over one."""
         if self.known and self.inner and not self.counted:
             self.counted = self.inner
-        return self.counted and not (loader and self.passes)
+        return self.counted and not (loader and (self.passes or self.loops is None))
 
     def fill(self, t, loader=None):
         """Set the totals of t, and its epoch where the loops count them."""

@@ -41,6 +41,7 @@ class Loop:
         self.gone = NOTHING  # the work of deleted ones: some scripts create a loader for every epoch
         self.whole = False  # a pass was complete; until then, parts of passes count as well
         self.length = loops.Length()
+        self.gap = 0.0  # epochs of a number of steps, before the first pass that is an epoch, less those by the passes
 
     def stepped(self, optimizer, seconds):
         """Count a step of optimizer that took some seconds, None if a closure of the script was part of them."""
@@ -143,7 +144,10 @@ class Loop:
         """Return the complete passes before that of use."""
         kept = (use.batches - 1) // use.length if use.length else 0  # by an iterator that is kept
         epochs, parts = minus(self.total(), use.work())[2:]
-        return round(epochs + (0 if self.whole else parts) + kept, 6)
+        epochs += kept if self.whole else kept + parts
+        if self.length.counted and not self.gap:
+            self.gap = (self.training.step - 1) / self.length.counted - epochs
+        return round(epochs + self.gap, 6)
 
     def total(self):
         """Return the work in all passes: batches and samples of all loaders, epochs of the one with the most."""
@@ -163,7 +167,7 @@ class Loop:
             return
         own = self.length.counts(passes)  # epochs of the script's own length
         if not own:
-            t.epoch = epochs if self.whole else epochs + parts
+            t.epoch = (epochs if self.whole else epochs + parts) + self.gap
             if not t.epoch and not passes.use.most() and (t.total_epochs or 1) <= 1:  # of a stream, maybe endless
                 t.epoch = t.total_epochs = None
         if passes.batch_size:

@@ -20,8 +20,9 @@ FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 MAPS = {"map", "starmap", "filter", "reduce"}  # call a function for each item
 BRANCHES = FUNCTION + (ast.If, ast.IfExp, ast.ExceptHandler, ast.ClassDef, ast.Lambda)  # what may not be executed
+BARS = {"tqdm", "track", "trange", "enumerate", "list", "tuple"}  # callables whose first argument is iterated over
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-READERS = {"locals", "vars", "eval", "exec"}  # may keep the snapshot of the variables of a frame
+READERS = {"locals", "eval", "exec"}  # may keep the snapshot of the variables of a frame, as may vars()
 GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
 
 functions = {}  # file -> {(first line, name): (its code, its node)}
@@ -49,7 +50,7 @@ class Around:
         self.plain = isinstance(node, ast.For) and not self.variables & names
         self.left = any(leaves(s) for s in node.body)
         self.once = False  # it is left after the statement in each case
-        self.read = any(isinstance(n, ast.Name) and n.id in READERS or getattr(n, "attr", "") == "f_locals" for n in ast.walk(function))
+        self.read = any(reads(n) for n in ast.walk(function))
 
     def varies(self, names):
         """Report whether names of its body may have another value in the next iteration."""
@@ -162,6 +163,13 @@ def leaves(node, inner=False):
     return not isinstance(node, FUNCTION + (ast.ClassDef,)) and any(leaves(s, inner or isinstance(node, LOOPS)) for s in statements(node))
 
 
+def reads(node):
+    """Report whether an expression may keep the snapshot of the variables of a frame."""
+    if isinstance(node, ast.Call) and called(node) == "vars":
+        return not node.args
+    return isinstance(node, ast.Name) and node.id in READERS or getattr(node, "attr", "") == "f_locals"
+
+
 def steps(node):
     """Report whether an expression is part of an optimizer step."""
     owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
@@ -217,7 +225,9 @@ def used(node):
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
             names.add("." + node.attr)
-        if not isinstance(node, ast.Call) or not called(node)[:1].isupper():
+        if isinstance(node, ast.Call) and called(node) in BARS:
+            todo += node.args  # a description is no part of the length
+        elif not isinstance(node, ast.Call) or not called(node)[:1].isupper():
             todo += ast.iter_child_nodes(node)
     return names
 
