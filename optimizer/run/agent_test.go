@@ -437,6 +437,44 @@ func TestNextLease(t *testing.T) {
 	}
 }
 
+// TestDamagedStateOfObservedRun: a run with a damaged state counts on from the progress in its checkpoint.
+func TestDamagedStateOfObservedRun(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"framework": "torch"})
+		for a.epoch < 6 {
+			if a.n == 2 && a.epoch == 3 { // it counts from the start of the process
+				return finished
+			}
+			if !a.step(6, 1) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 3 {
+				a.checkpoint()
+				a.step(6, 5)
+				return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+			}
+		}
+		return finished
+	})
+	agent := s.agent()
+	agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+	res := agent.Run(t.Context(), s.cfg, nil)
+	if res.Code != CodeTryAgain {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	for _, f := range []string{"state", "state.prev"} {
+		if err := os.Truncate(filepath.Join(res.Dir, f), 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res = agent.Resume(t.Context(), res.Dir, Change{Config: &s.cfg}, nil)
+	on := s.started()
+	if res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 6 || len(on) != 2 || !slices.Contains(on[1].command.Args, "--resume") {
+		t.Errorf("exit %d (%v), %+v after %d starts, want 6 steps from the checkpoint", res.Code, res.Err, res.Record.Outcome, len(on))
+	}
+}
+
 // TestPreparationIsOfTheFirstLife: what an agent does before the first launch is not done again when another agent continues the run.
 func TestPreparationIsOfTheFirstLife(t *testing.T) {
 	t.Parallel()

@@ -194,6 +194,10 @@ func (r *run) rebuild(dir string, cfg Config) error {
 		r.Elapsed = max(r.Elapsed, r.Clock.Now().Sub(r.Lease.Submitted))
 	}
 	r.CorrectedUSD, r.GuardState = float64(rec.Outcome.CostUSD), []byte("{}")
+	r.Progress.Unit = rec.Training.Unit
+	if c := rec.Checkpoint; c != nil && c.Path != "" && c.Units.Known() {
+		r.Positions = map[string]float64{absolute(cfg.Dir, c.Path): float64(c.Units)}
+	}
 	launched := recorded
 	if h, err := r.Launcher.Find(dir); err == nil && h.Engine == "" && h.BootID == bootID() {
 		launched = max(0, r.Elapsed-r.Clock.Monotonic()+time.Duration(h.KeeperStart)*clockTick)
