@@ -140,7 +140,7 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	cfg.Name = run.NameOf(cfg.Train, argv)
 	command := inspect.ReadCommand(argv, cfg.Dir)
 	if cfg.Resume == "auto" && ins.Resumable.Value != "yes" && command.Resumption(command.Mapping(cfg.Knobs)).How == inspect.ResumeNone {
-		fmt.Fprintf(o.Stderr, "%s is not known to load a checkpoint: the job keeps its devices until it ends; if it does at its start, submit it with --resumable yes, if by an argument, with --knob resume=FLAG={path}\n", cfg.Name)
+		fmt.Fprintf(o.Stderr, "%s is not known to load a checkpoint, so that the job keeps its devices until it ends: --resumable yes states that it does at its start, --knob resume=FLAG={path} by an argument\n", cfg.Name)
 	}
 	s := cluster.Spec{Distributed: command.Distributed(), Submitted: time.Now().UTC(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
 	text, flag := cfg.GPUs, "--gpus"
