@@ -475,6 +475,32 @@ func TestDamagedStateOfObservedRun(t *testing.T) {
 	}
 }
 
+// TestStatedToggle: a script that is stated to save on request, and to load by an argument without a path, continues though no file
+// of it is recognized as a checkpoint; one whose argument takes a path is refused for want of it.
+func TestStatedToggle(t *testing.T) {
+	t.Parallel()
+	for knob, want := range map[string]string{"--resume": "", "--resume {path}": "no complete checkpoint of this run was found to resume from by --resume {path}"} {
+		s := observedStage(t, func(a *actor) launch.Exit {
+			if a.n == 2 {
+				return finished
+			}
+			a.begins(nil)
+			a.step(6, 1)
+			return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+		})
+		s.cfg.Resume, s.cfg.Knobs = resumableYes, map[string]string{"resume": knob}
+		agent := s.agent()
+		agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+		res := agent.Run(t.Context(), s.cfg, nil)
+		res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
+		if on := s.started(); want == "" && (res.Code != CodeDone || len(on) != 2 || !slices.Contains(on[1].command.Args, "--resume")) {
+			t.Errorf("%s: exit %d (%v) after %d starts", knob, res.Code, res.Err, len(on))
+		} else if want != "" && (res.Err == nil || !strings.Contains(res.Err.Error(), want)) {
+			t.Errorf("%s: exit %d, %v; want %q", knob, res.Code, res.Err, want)
+		}
+	}
+}
+
 // TestPreparationIsOfTheFirstLife: what an agent does before the first launch is not done again when another agent continues the run.
 func TestPreparationIsOfTheFirstLife(t *testing.T) {
 	t.Parallel()

@@ -328,7 +328,7 @@ func (r *run) programGone() error {
 
 // noCheckpoint is the refusal to restart a job of which no checkpoint is known.
 func (r *run) noCheckpoint(why string) error {
-	if r.canResume() && !r.Resumable {
+	if r.canResume() {
 		return fmt.Errorf("%s, and no complete checkpoint of this run was found to resume from by %s: %w", why, r.resumptionWords(), ErrNotResumable)
 	}
 	return fmt.Errorf("%s, and the script is not known to load a checkpoint when it starts (if it does, repeat the command of the run with --resumable yes): %w", why, ErrNotResumable)
