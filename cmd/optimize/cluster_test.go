@@ -419,6 +419,23 @@ func TestClusterSubmitStatesResumption(t *testing.T) {
 	}
 }
 
+// TestClusterDamagedServerFile: jobs are listed and cancelled although the description of the last server is damaged.
+func TestClusterDamagedServerFile(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("train.py", "print(1)\n")
+	w.run("cluster", "submit", "train.py")
+	if err := os.WriteFile(filepath.Join(w.state(), "cluster", "server.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := w.run("cluster", "jobs"); code != run.CodeDone || !strings.Contains(out, "waiting") || !strings.Contains(errs, "server.json") {
+		t.Errorf("jobs: exit %d, %q, %q", code, out, errs)
+	}
+	if code, _, errs := w.run("cluster", "cancel", "1"); code != run.CodeDone {
+		t.Errorf("cancel: exit %d, %q", code, errs)
+	}
+}
+
 // TestClusterOtherDevices: the next server has other devices. Jobs on devices that no longer exist are adopted: those that
 // keep their work move, the others run to their end. A job that needs more devices is left out, a new one refused.
 func TestClusterOtherDevices(t *testing.T) {
