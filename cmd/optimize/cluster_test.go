@@ -404,6 +404,38 @@ func TestClusterSubmitFindsPrograms(t *testing.T) {
 	}
 }
 
+// TestClusterSubmitStatesResumption: a submission names the flags by which to state that a script loads a checkpoint, unless that is
+// known, or was stated.
+func TestClusterSubmitStatesResumption(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("fresh.py", "for epoch in range(9):\n    print('epoch', epoch)\n")
+	w.write("saved.py", "import os, pickle\nepoch = 0\nif os.path.exists('c.pkl'):\n    epoch = pickle.load(open('c.pkl', 'rb'))['epoch']\nfor epoch in range(epoch, 9):\n    pickle.dump({'epoch': epoch}, open('c.pkl', 'wb'))\n")
+	for args, want := range map[string]bool{"fresh.py": true, "-- python3 fresh.py": true, "fresh.py --resumable yes": false, "fresh.py --resumable no": false, "fresh.py --knob resume=--from={path}": false, "saved.py": false} {
+		code, _, errs := w.run(append([]string{"cluster", "submit"}, strings.Fields(args)...)...)
+		if code != run.CodeDone || strings.Contains(errs, "--resumable yes") != want {
+			t.Errorf("%s: exit %d, %q; want the flags: %v", args, code, errs, want)
+		}
+	}
+}
+
+// TestClusterDamagedServerFile: jobs are listed and cancelled although the description of the last server is damaged.
+func TestClusterDamagedServerFile(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("train.py", "print(1)\n")
+	w.run("cluster", "submit", "train.py")
+	if err := os.WriteFile(filepath.Join(w.state(), "cluster", "server.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := w.run("cluster", "jobs"); code != run.CodeDone || !strings.Contains(out, "waiting") || !strings.Contains(errs, "server.json") {
+		t.Errorf("jobs: exit %d, %q, %q", code, out, errs)
+	}
+	if code, _, errs := w.run("cluster", "cancel", "1"); code != run.CodeDone {
+		t.Errorf("cancel: exit %d, %q", code, errs)
+	}
+}
+
 // TestClusterOtherDevices: the next server has other devices. Jobs on devices that no longer exist are adopted: those that
 // keep their work move, the others run to their end. A job that needs more devices is left out, a new one refused.
 func TestClusterOtherDevices(t *testing.T) {

@@ -204,19 +204,23 @@ func (s *script) testsExistence(t []token) (tests, negated bool) {
 			negated = !negated
 		case one.kind == name && !keywords[one.s]:
 			v := s.value(one.s)
-			tests = tests || i+1 < len(t) && t[i+1].s == "(" && s.searches(one.s) ||
-				len(v) <= maxExpression && slices.ContainsFunc(v, func(x token) bool { return x.kind == name && s.searches(x.s) })
+			tests = tests || s.searches(t[i:min(i+2, len(t))]) || len(v) <= maxExpression && s.searches(v)
 		}
 	}
 	return tests, negated
 }
 
-// searches reports whether a call looks for files, itself or as a function of the script.
-func (s *script) searches(callee string) bool {
-	at := s.defined(callee)
-	return fileCalls[callee] || at >= 0 && !loadCalls[callee] && !readCalls[callee] && slices.ContainsFunc(s.statements[at+1:s.blockEnd(at)], func(st statement) bool {
-		return slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && fileCalls[t.s] })
-	})
+// searches reports whether tokens call what looks for files, itself or as a function of the script.
+func (s *script) searches(t []token) bool {
+	for k := 0; k+1 < len(t); k++ {
+		at, n := s.defined(t[k].s), t[k].s
+		if t[k].kind == name && t[k+1].s == "(" && (fileCalls[n] || at >= 0 && !loadCalls[n] && !readCalls[n] && slices.ContainsFunc(s.statements[at+1:s.blockEnd(at)], func(st statement) bool {
+			return slices.ContainsFunc(st.tokens, func(one token) bool { return one.kind == name && fileCalls[one.s] })
+		})) {
+			return true
+		}
+	}
+	return false
 }
 
 // branch returns the range of the statements that run if the condition of statement i holds or, negated, does not: those of

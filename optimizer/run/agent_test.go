@@ -437,6 +437,70 @@ func TestNextLease(t *testing.T) {
 	}
 }
 
+// TestDamagedStateOfObservedRun: a run with a damaged state counts on from the progress in its checkpoint.
+func TestDamagedStateOfObservedRun(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"framework": "torch"})
+		for a.epoch < 6 {
+			if a.n == 2 && a.epoch == 3 { // it counts from the start of the process
+				return finished
+			}
+			if !a.step(6, 1) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 3 {
+				a.checkpoint()
+				a.step(6, 5)
+				return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+			}
+		}
+		return finished
+	})
+	agent := s.agent()
+	agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+	res := agent.Run(t.Context(), s.cfg, nil)
+	if res.Code != CodeTryAgain {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	for _, f := range []string{"state", "state.prev"} {
+		if err := os.Truncate(filepath.Join(res.Dir, f), 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res = agent.Resume(t.Context(), res.Dir, Change{Config: &s.cfg}, nil)
+	on := s.started()
+	if res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 6 || len(on) != 2 || !slices.Contains(on[1].command.Args, "--resume") {
+		t.Errorf("exit %d (%v), %+v after %d starts, want 6 steps from the checkpoint", res.Code, res.Err, res.Record.Outcome, len(on))
+	}
+}
+
+// TestStatedToggle: a script that is stated to save on request, and to load by an argument without a path, continues though no file
+// of it is recognized as a checkpoint; one whose argument takes a path is refused for want of it.
+func TestStatedToggle(t *testing.T) {
+	t.Parallel()
+	for knob, want := range map[string]string{"--resume": "", "--resume {path}": "no complete checkpoint of this run was found to resume from by --resume {path}"} {
+		s := observedStage(t, func(a *actor) launch.Exit {
+			if a.n == 2 {
+				return finished
+			}
+			a.begins(nil)
+			a.step(6, 1)
+			return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+		})
+		s.cfg.Resume, s.cfg.Knobs = resumableYes, map[string]string{"resume": knob}
+		agent := s.agent()
+		agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+		res := agent.Run(t.Context(), s.cfg, nil)
+		res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
+		if on := s.started(); want == "" && (res.Code != CodeDone || len(on) != 2 || !slices.Contains(on[1].command.Args, "--resume")) {
+			t.Errorf("%s: exit %d (%v) after %d starts", knob, res.Code, res.Err, len(on))
+		} else if want != "" && (res.Err == nil || !strings.Contains(res.Err.Error(), want)) {
+			t.Errorf("%s: exit %d, %v; want %q", knob, res.Code, res.Err, want)
+		}
+	}
+}
+
 // TestPreparationIsOfTheFirstLife: what an agent does before the first launch is not done again when another agent continues the run.
 func TestPreparationIsOfTheFirstLife(t *testing.T) {
 	t.Parallel()

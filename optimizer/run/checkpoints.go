@@ -231,7 +231,7 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	if f, ok := observe.LatestCheckpoint(usable, r.resumption.Names...); ok {
 		return f, true
 	}
-	return observe.CheckpointFile{}, r.resumption.How == inspect.ResumeItself && r.Resumable
+	return observe.CheckpointFile{}, r.Resumable && r.resumption.Wants == inspect.ResumeTakesNothing
 }
 
 // vanishedCheckpoint reports whether the last known checkpoint was removed and no other one is left. The directory of one on a

@@ -194,6 +194,10 @@ func (r *run) rebuild(dir string, cfg Config) error {
 		r.Elapsed = max(r.Elapsed, r.Clock.Now().Sub(r.Lease.Submitted))
 	}
 	r.CorrectedUSD, r.GuardState = float64(rec.Outcome.CostUSD), []byte("{}")
+	r.Progress.Unit = rec.Training.Unit
+	if c := rec.Checkpoint; c != nil && c.Path != "" && c.Units.Known() {
+		r.Positions = map[string]float64{absolute(cfg.Dir, c.Path): float64(c.Units)}
+	}
 	launched := recorded
 	if h, err := r.Launcher.Find(dir); err == nil && h.Engine == "" && h.BootID == bootID() {
 		launched = max(0, r.Elapsed-r.Clock.Monotonic()+time.Duration(h.KeeperStart)*clockTick)
@@ -324,7 +328,7 @@ func (r *run) programGone() error {
 
 // noCheckpoint is the refusal to restart a job of which no checkpoint is known.
 func (r *run) noCheckpoint(why string) error {
-	if r.canResume() && !r.Resumable {
+	if r.canResume() {
 		return fmt.Errorf("%s, and no complete checkpoint of this run was found to resume from by %s: %w", why, r.resumptionWords(), ErrNotResumable)
 	}
 	return fmt.Errorf("%s, and the script is not known to load a checkpoint when it starts (if it does, repeat the command of the run with --resumable yes): %w", why, ErrNotResumable)

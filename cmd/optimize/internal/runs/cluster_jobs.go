@@ -65,7 +65,7 @@ type document struct {
 func (o *jobsOptions) run() error {
 	server, alive, err := cluster.ReadServer(o.State())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		fmt.Fprintf(o.Stderr, "warning: %s; the next server replaces it\n", cli.OneLine(err.Error()))
 	}
 	jobs, specs, err := cluster.Jobs(o.State())
 	var damaged cluster.DamagedError
