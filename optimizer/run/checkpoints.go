@@ -231,7 +231,8 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	if f, ok := observe.LatestCheckpoint(usable, r.resumption.Names...); ok {
 		return f, true
 	}
-	return observe.CheckpointFile{}, r.Resumable && r.resumption.Wants == inspect.ResumeTakesNothing
+	stated := r.Config.Resume == resumableYes && r.resumption.Wants == inspect.ResumeTakesNothing
+	return observe.CheckpointFile{}, r.Resumable && (r.resumption.How == inspect.ResumeItself || stated)
 }
 
 // vanishedCheckpoint reports whether the last known checkpoint was removed and no other one is left. The directory of one on a
