@@ -173,7 +173,7 @@ class Loop:
         if passes.batch_size:
             t.samples = samples
             if len(self.loaders) == 1 and not own:
-                t.data_count = passes.use.samples_of_all()
+                t.data_count = passes.use.samples_of_all(world)
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
 
@@ -182,11 +182,11 @@ NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in comple
 
 
 def plus(a, b):
-    return tuple(x + y for x, y in zip(a, b))
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
 
 
-def minus(x, y):
-    return tuple(a - b for a, b in zip(x, y))
+def minus(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2], a[3] - b[3]
 
 
 def none():
@@ -307,9 +307,11 @@ class Passes:
     def begin(self):
         """Start a pass. Its length may differ from that of the last one, in a curriculum; that of a sampler of the script is
         requested only once, because the script may compute it at a cost."""
-        if self.use is not None and self.use.stepped:
-            self.add(self.use)
-            self.alike(self.use)
+        use = self.use
+        if use is not None and use.stepped:
+            if not use.ended or use.added is NOTHING:  # otherwise it was added at its end
+                self.add(use)
+            self.alike(use)
         loader = self.loader()
         if not self.iterable and (self.use is None or not self.stated):
             sampler = getattr(loader, "sampler", None)
@@ -373,7 +375,8 @@ class Use:
             if complete < 1 + self.ended or not self.passes.repeats:  # not even two passes: the length was too small
                 complete, rest = 1, 0
         share = complete + (rest / length if length else 0.0)
-        size, most = (self.passes.batch_size or 0) * observer.rank()[1], self.samples_of_all()
+        world = observer.rank()[1]
+        size, most = (self.passes.batch_size or 0) * world, self.samples_of_all(world)
         samples = self.batches * size
         if most is not None:
             samples = min(samples, complete * most + min(rest * size, most))
@@ -386,9 +389,9 @@ class Use:
             return limit or None
         return min(self.length, limit) if limit and loop.length.within and not loop.whole else self.length
 
-    def samples_of_all(self):
-        """Return the samples of a complete pass of all ranks; None if unknown."""
-        size, world = self.passes.batch_size, observer.rank()[1]
+    def samples_of_all(self, world):
+        """Return the samples of a complete pass of all ranks, a number of world; None if unknown."""
+        size = self.passes.batch_size
         if self.count is None or not self.length or not size:
             return None
         return min(self.count * (world if self.passes.sharded else 1), self.most() * size * world)
