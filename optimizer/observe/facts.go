@@ -29,6 +29,8 @@ type Facts struct {
 	// Threads is the size of the numeric thread pool of a rank, Workers the number of its data-loader workers; -1 if
 	// unknown.
 	Threads, Workers int
+	// Stream reports that the loader is over an iterable dataset, whose workers have to divide the data.
+	Stream bool
 	// StepTime is the median of the recent steps; 0 if unknown.
 	StepTime time.Duration
 	// Closing is the expected time for the framework's work after the last epoch, such as a final evaluation. 0 if
@@ -221,7 +223,7 @@ func (f *Facts) measured(last, start *line) {
 		f.Threads = int(*last.Threads)
 	}
 	if last.Workers != nil {
-		f.Workers = int(*last.Workers)
+		f.Workers, f.Stream = int(*last.Workers), last.Stream
 	}
 }
 

@@ -55,6 +55,7 @@ type line struct {
 	Beside        int      `json:"beside"`
 	Threads       *float64 `json:"threads"`
 	Workers       *float64 `json:"workers"`
+	Stream        bool     `json:"stream"`
 	// checkpoint, answer and failure
 	Path          string   `json:"path"`
 	Kind          string   `json:"kind"`

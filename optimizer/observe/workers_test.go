@@ -44,7 +44,8 @@ func TestWorkersOfARunningTraining(t *testing.T) {
 			t.Parallel()
 			o := newObserved(t)
 			stop := o.start(strings.Replace(loading, "LOADER", c.loader, 1))
-			o.await("progress", func(f Facts) bool { return f.CanSetWorkers })
+			f := o.await("progress", func(f Facts) bool { return f.CanSetWorkers })
+			want(t, "iterable", f.Stream, name == "iterable")
 			a := o.answer(Request{Op: SetWorkers, Workers: c.workers})
 			if a.OK != (c.reason == "") || !strings.Contains(a.Reason, c.reason) {
 				t.Errorf("answer %+v, want reason %q", a, c.reason)

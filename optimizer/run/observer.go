@@ -469,6 +469,9 @@ func (r *run) noteInput() {
 	if allowed := r.workerRange(); allowed.Max >= need {
 		advice = ""
 	}
+	if f.Stream {
+		advice = " if the dataset divides its data between workers"
+	}
 	r.eventOnce(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s%s",
 		100*f.DataWait, f.Workers, enough, few, advice)
 }

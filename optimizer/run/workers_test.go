@@ -121,6 +121,25 @@ func TestWorkersThatSlowDownLaterAreTakenBack(t *testing.T) {
 	}
 }
 
+// TestInputBoundStream: of a training that waits for an iterable dataset, more workers are not offered: their change is refused.
+func TestInputBoundStream(t *testing.T) {
+	t.Parallel()
+	for stream, advice := range map[bool]string{false: "keep up (--num-workers 0:2 lets", true: "keep up if the dataset divides its data"} {
+		s := observedStage(t, func(a *actor) launch.Exit {
+			a.begins(nil)
+			for a.epoch < 30 {
+				n := float64(a.epoch + 1)
+				a.progress(3, map[string]any{"step": n, "total_steps": 30, "step_seconds": 3, "workers": 0, "stepping": 3 * n, "waiting": 2 * n, "stream": stream})
+			}
+			return finished
+		})
+		s.cfg.CPUs = "4"
+		if s.run(); len(s.said(Warning, advice)) != 1 {
+			t.Errorf("stream %v: %v; want %q", stream, s.said(Warning, "input-bound"), advice)
+		}
+	}
+}
+
 // TestWorkersWithoutConsent: without a range, with a single number, or with the static planner, no number is tried.
 func TestWorkersWithoutConsent(t *testing.T) {
 	for name, set := range map[string]func(*Config){

@@ -54,6 +54,7 @@ class Training:
         self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
         self.counted = 0  # number of steps in stepping
         self.workers = None  # of the loader of the last step
+        self.stream = False  # whether that is over an iterable dataset
 
     def median(self):
         return middle(self.recent)
@@ -249,7 +250,7 @@ class Observer:
                 t.completed_at = None
             if use is not None:
                 t.waiting += use.waited
-                t.workers = use.workers
+                t.workers, t.stream = use.workers, use.passes.iterable
                 use.waited = 0.0
             if self.trial is not None:
                 self.trial.step(seconds, now)
@@ -315,7 +316,7 @@ class Observer:
                    loop_steps=whole(t.loop_steps), loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
-                   closing=number(closing), beside=len(self.beside) or None, threads=thread_count(), workers=t.workers, gpu_memory_used_gb=gpu_memory(now), **losses)
+                   closing=number(closing), beside=len(self.beside) or None, threads=thread_count(), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
