@@ -85,11 +85,12 @@ type facts struct {
 
 // observed contains the facts that the observer reported.
 type observed struct {
-	Positions map[string]float64 `json:"positions,omitempty"` // progress in units of work, by path of the checkpoint
-	Weights   map[string]bool    `json:"weights,omitempty"`   // paths of files that contain weights alone
-	Framework string             `json:"framework,omitempty"` // of the latest training; kept across launches
-	First     *float64           `json:"first,omitempty"`     // the first epoch that the training printed, from its beginning
-	Origin    origin             `json:"base"`                // position from which the running process continued
+	Positions map[string]float64   `json:"positions,omitempty"` // progress in units of work, by path of the checkpoint
+	SavedAt   map[string]time.Time `json:"saved_at,omitempty"`  // when that was reported, by the clock of its file
+	Weights   map[string]bool      `json:"weights,omitempty"`   // paths of files that contain weights alone
+	Framework string               `json:"framework,omitempty"` // of the latest training; kept across launches
+	First     *float64             `json:"first,omitempty"`     // the first epoch that the training printed, from its beginning
+	Origin    origin               `json:"base"`                // position from which the running process continued
 }
 
 // origin is the progress in the checkpoint from which a process was resumed.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,14 +259,20 @@ func (s *script) arguments(f *facts, a resources.Allocation, from *observe.Check
 	return s.mapping.Apply(f.Argv, values)
 }
 
+// rewriteMargin is the time after the report of a checkpoint from which on a change of its file is a later save, before the report of
+// which the training was stopped.
+const rewriteMargin = 20 * time.Millisecond
+
 // continueFrom sets the progress to that of a checkpoint.
 func (r *run) continueFrom(f *observe.CheckpointFile) {
 	if f == nil {
 		return
 	}
 	position, counts := r.positionOf(*f), r.observer != nil && relative[r.Framework]
+	saved, known := r.SavedAt[filepath.Clean(f.Path)]
+	rewritten := known && !r.Config.elsewhere() && f.Time.Sub(saved) > rewriteMargin
 	switch {
-	case counts && math.IsNaN(position): // counted from the start of the process, whatever it loads
+	case counts && (math.IsNaN(position) || rewritten && position < r.Progress.Done): // counted from the start of the process, whatever it loads
 		position = math.Floor(r.Progress.Done)
 	case !counts && r.resumption.How == inspect.ResumeItself:
 		position = math.NaN() // the script decides which snapshot it loads

@@ -337,7 +337,10 @@ func (r *run) observe() {
 			if o.Positions == nil {
 				o.Positions = map[string]float64{}
 			}
-			o.Positions[filepath.Clean(c.Path)] = position
+			if o.SavedAt == nil {
+				o.SavedAt = map[string]time.Time{}
+			}
+			o.Positions[filepath.Clean(c.Path)], o.SavedAt[filepath.Clean(c.Path)] = position, saved
 		}
 	}
 	o.reported = len(o.facts.Checkpoints)

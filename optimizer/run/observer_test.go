@@ -506,6 +506,42 @@ func TestCheckpointOfUnknownPosition(t *testing.T) {
 	}
 }
 
+// TestUnreportedSaveOfACheckpoint: a training that was killed between the replacement of its checkpoint and the report of that
+// continues from the progress before the replacement, not from that of the last report.
+func TestUnreportedSaveOfACheckpoint(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"framework": "torch"})
+		save := func() string {
+			path, now := filepath.Join(a.stage.cfg.Dir, "ckpt.pt"), a.stage.clock.Now()
+			if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
+				t.Error(err)
+			}
+			return path
+		}
+		for a.epoch < 5 {
+			if a.n > 1 && a.epoch == 4 { // it counts from the start of the process
+				return finished
+			}
+			if !a.step(9, 1) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 3 {
+				a.report(map[string]any{"event": "checkpoint", "training": 1, "path": save(), "step": 3, "kind": "torch.save", "seconds": 0.1})
+			}
+		}
+		save()
+		return died("SIGKILL")
+	})
+	res := s.run()
+	if res.Code != CodeTraining {
+		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+	}
+	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
+		t.Errorf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+	}
+}
+
 // TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
 // deadline, not at the deadline with unsaved work.
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {

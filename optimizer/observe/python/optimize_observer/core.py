@@ -280,9 +280,16 @@ class Observer:
         now = clock()
         if self.training is None:
             return
+        due = self.report_due
         if now >= self.due:
             self.tick(now)
-        elif self.token(now, BURST / 2):
+        if self.report_due == due:
+            self.announce()
+
+    def announce(self):
+        """Report the progress before what may take long, or may be the last thing that the training does."""
+        now = clock()
+        if self.training is not None and self.token(now, BURST / 2):
             self.progress(now)
 
     def token(self, now, spare=0):
@@ -482,6 +489,8 @@ def timed_save(hook, path_of, kind, weights=lambda args, kwargs: False):
     def make(original):
         def save(*args, **kwargs):
             observer.saving += 1
+            if observer.saving == 1:
+                safely("progress", observer.announce)
             begun = clock()
             try:
                 result = original(*args, **kwargs)
