@@ -314,7 +314,7 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 		Use: "cancel JOB…", Short: "Save and stop jobs for good", Args: cobra.MinimumNArgs(1),
 		Example: `  optimize cluster cancel 3 4`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, alive, _ := cluster.ReadServer(e.State())
+			_, alive, _ := cluster.ReadServer(e.State()) // damaged or absent: the next server cancels them
 			var ids []int
 			for _, a := range args {
 				id, err := strconv.Atoi(a)

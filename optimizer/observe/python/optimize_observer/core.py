@@ -42,7 +42,7 @@ class Training:
         self.batch_size = None  # samples of one step over all ranks
         self.data_count = None  # samples of one epoch
         self.losses = {}  # train_loss, test_loss, train_accuracy, test_accuracy
-        self.thread = None
+        self.thread = get_ident()
         self.recent = []  # seconds of the last steps
         self.at = 0
         self.last = 0.0  # end of the last step
@@ -180,7 +180,6 @@ class Observer:
         self.trainings += 1
         self.group = 0, 1
         t = Training(self.trainings, framework, adapter)
-        t.thread = get_ident()
         t.losses = {}
         for name, value in facts.items():
             setattr(t, name, value)

@@ -118,7 +118,7 @@ def make_callback(base):
                 count = (self.steps - 1) * size + (partial or size) if number(size) is not None else None
             self.size, self.count = size, count
             self.training = observer.begin("keras", self, total_epochs=epochs, total_steps=self.steps * epochs if self.steps and epochs else None,
-                                           batch_size=size, data_count=count, thread=threading.get_ident())
+                                           batch_size=size, data_count=count)
 
         def batch_end(self, batch, logs):
             t = self.training

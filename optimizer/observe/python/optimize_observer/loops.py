@@ -57,11 +57,11 @@ class Length:
         """Take the position of the caller, before which done(passes) passes or steps were made: passes if the loop over the batches
         that were requested at batches, a site, is around it, or as given."""
         self.taken += 1
+        self.several = False
         if self.taken > FREE:
             self.due = time.monotonic() + INTERVAL
         try:
             found, over = around(batches, callers)
-            self.several = False
             self.find(found, done(passes or over), passes or over)
         except Exception as e:  # the length is not known, or an expression of the script fails
             self.forget()
