@@ -293,3 +293,58 @@ t = transformers.trainer.Trainer(epochs=10000, save_every=10**9); t.train(pause=
 		})
 	}
 }
+
+// TestEndDuringASave checks that a signal to end that arrives within a save takes effect once the checkpoint is complete and
+// reported, that a handler of the script is called at once, and that a child of the save is not affected.
+func TestEndDuringASave(t *testing.T) {
+	const save = `
+import os, signal, sys, torch
+class Path:
+    within = True
+    def __fspath__(self):
+        if self.within:
+            self.within = False
+            during()
+        return "model.pt"
+def during():
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    print("within", os.path.exists("model.pt"), flush=True)
+def fork():
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(7)
+    print("child", os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
+before = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
+SCRIPT
+try:
+    torch.save({}, Path())
+except KeyboardInterrupt:
+    print("interrupted")
+print(open("model.pt").read(), before == [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)])
+`
+	for name, c := range map[string]struct {
+		script, signal, out string
+		code                int
+	}{
+		"SIGTERM":     {signal: "SIGTERM", out: "within False\n", code: -1},
+		"SIGINT":      {signal: "SIGINT", out: "within False\ninterrupted\nstate True\n"},
+		"no signal":   {script: "during = lambda: None", signal: "SIGINT", out: "state True\n"},
+		"own handler": {script: "signal.signal(signal.SIGTERM, lambda *_: print('own')); before[0] = signal.getsignal(signal.SIGTERM)", signal: "SIGTERM", out: "own\nwithin False\nstate True\n"},
+		"child":       {script: "during = fork", signal: "SIGTERM", out: "child 15\nstate True\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			out, code := o.run(strings.Replace(save, "SCRIPT", c.script, 1), c.signal)
+			want(t, "output", out, c.out)
+			want(t, "exit code", code, c.code)
+			saved, err := os.ReadFile(filepath.Join(o.dir, "model.pt"))
+			want(t, "checkpoint", string(saved), "state")
+			if err != nil {
+				t.Error(err)
+			}
+			want(t, "reported", strings.Contains(o.reports(), "model.pt"), true)
+		})
+	}
+}

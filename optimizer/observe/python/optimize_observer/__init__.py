@@ -28,6 +28,7 @@ HOOKS = {
     "keras.src.callbacks": ("keras", "install_callbacks"),  # 2.13 to 2.15
     "keras.callbacks": ("keras", "install_callbacks"),  # to 2.12
     "tensorflow.python.keras.callbacks": ("keras", "install_callbacks"),
+    "keras.src.callbacks.backup_and_restore": ("keras", "install_backup"),
     "keras.src.trainers.epoch_iterator": ("keras", "install_data"),
     "keras.src.models.model": ("keras", "install_model"),
     "ultralytics.engine.trainer": ("ultralytics", "install"),

@@ -15,6 +15,8 @@ from _thread import get_ident
 import optimize_observer
 from optimize_observer import wrap  # noqa: F401 (for the adapters)
 
+from .termination import hold, release
+
 SCHEMA = 1
 RECENT = 64  # number of steps for the reported median
 FIRST_INTERVAL, LAST_INTERVAL = 0.5, 5.0  # seconds between progress lines, growing with the age of the process
@@ -482,23 +484,28 @@ def safely(hook, function, *args):
 def timed_save(hook, path_of, kind, weights=lambda args, kwargs: False):
     """Return a make for wrap that reports the checkpoint at path_of(result, args, kwargs) with the seconds it took.
 
-    weights(args, kwargs) is true if it contains no progress, only weights.
+    weights(args, kwargs) is true if it contains no progress, only weights. Signals to end are postponed until it is complete.
     """
 
     def make(original):
         def save(*args, **kwargs):
             observer.saving += 1
+            held = None
             if observer.saving == 1:
                 safely("progress", observer.announce)
+                held = safely("termination", hold)
             begun = clock()
             try:
-                result = original(*args, **kwargs)
+                try:
+                    result = original(*args, **kwargs)
+                finally:
+                    observer.saving -= 1
+                if observer.saving == 0:
+                    seconds = clock() - begun
+                    safely(hook, lambda: observer.checkpoint(path_of(result, args, kwargs), seconds, kind, weights(args, kwargs)))
+                return result
             finally:
-                observer.saving -= 1
-            if observer.saving == 0:
-                seconds = clock() - begun
-                safely(hook, lambda: observer.checkpoint(path_of(result, args, kwargs), seconds, kind, weights(args, kwargs)))
-            return result
+                release(held)
 
         return save
 

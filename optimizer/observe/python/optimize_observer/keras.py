@@ -79,6 +79,11 @@ def install_model(module):
         wrap(module.Model, name, timed_save("keras." + name, path_of, "keras"))
 
 
+def install_backup(module):
+    # Weights and the epoch are two files; model.save_weights would report the first.
+    wrap(module.BackupAndRestore, "_save_model", timed_save("keras.backup", lambda result, args, kwargs: args[0]._weights_path, "keras"))
+
+
 saved = {"directory": None}  # directory of the script's last save
 
 
