@@ -614,3 +614,35 @@ func TestExplainLength(t *testing.T) {
 		}
 	}
 }
+
+// TestStopWaitsForTheCheckpoint: SIGTERM follows a file named as a checkpoint that the training is writing.
+func TestStopWaitsForTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("slow_writer.py", `
+import os, time
+with open("checkpoint.bin", "wb", 0) as f:
+    while not os.path.exists("stopping"):
+        f.write(b"0")
+        time.sleep(0.05)
+    f.write(b"end")
+while True:
+    time.sleep(0.1)
+`)
+	agent := w.agent("--train", script, "--grace", "10m", "--quiet")
+	dir := w.latest("writing", func(string, *journal.Record) bool {
+		_, err := os.Stat(filepath.Join(w.dir, "checkpoint.bin"))
+		return err == nil
+	})
+	agent.Process.Signal(os.Interrupt)
+	w.await("the stop", func() bool {
+		state, _ := os.ReadFile(filepath.Join(dir, "state"))
+		return strings.Contains(strings.ReplaceAll(string(state), " ", ""), `"why":"user"`)
+	})
+	w.write("stopping", "")
+	agent.Wait()
+	if data, err := os.ReadFile(filepath.Join(w.dir, "checkpoint.bin")); err != nil || !strings.HasSuffix(string(data), "end") {
+		t.Errorf("the checkpoint ends with %q (%v), want the end", data[max(0, len(data)-3):], err)
+	}
+}

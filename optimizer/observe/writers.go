@@ -248,6 +248,22 @@ func eachWritable(proc string, pid int, each func(path string, l fileMeta)) {
 	}
 }
 
+// writingWithin is the time since its last change within which an open checkpoint is still being written.
+const writingWithin = 2 * time.Second
+
+// WritesCheckpoint reports whether one of the processes of this machine is writing a file that is named as a checkpoint: it is
+// open for writing and has just changed.
+func WritesCheckpoint(pids []int) bool {
+	writes := false
+	for _, pid := range pids {
+		eachWritable("/proc", pid, func(path string, l fileMeta) {
+			_, s := recognise(path, false)
+			writes = writes || s == strong && time.Since(l.modified) < writingWithin
+		})
+	}
+	return writes
+}
+
 // writable reports whether a descriptor is open for writing, from the line "flags:\t0100001" (octal) of
 // /proc/PID/fdinfo/FD.
 func writable(fdinfo string) bool {

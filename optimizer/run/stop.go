@@ -32,6 +32,7 @@ type pendingStop struct {
 	Terminated bool                  `json:"terminated"`
 	Words      string                `json:"words,omitempty"`    // the reason, for the user
 	Observed   bool                  `json:"observed,omitempty"` // requested through the observer
+	Writing    bool                  `json:"writing,omitempty"`  // SIGTERM follows when the job has written a checkpoint
 	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
 	Place      *engine.Kind          `json:"place,omitempty"`    // kind of node of the next launch; nil: the present one
 }
@@ -54,7 +55,7 @@ func (r *run) requestStop(l *pendingStop) {
 	r.publish()
 	how := r.watchdog.ask()
 	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have asked earlier
-	l.Checkpoint, l.Observed, l.Terminated = how.method == bySignal, how.method == byObserver, how.terminated
+	l.Checkpoint, l.Observed, l.Writing, l.Terminated = how.method == bySignal, how.method == byObserver, how.method == afterWrite, how.terminated
 	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) && !errors.Is(how.err, os.ErrProcessDone) { // its exit is about to arrive
 		r.event(Warning, "request a checkpoint: %v", how.err)
 	}
@@ -71,6 +72,7 @@ const (
 	bySignal                // the job saves on SIGUSR1
 	byObserver              // its framework saves and stops on request
 	byInterrupt             // the job ends its training loop in order on SIGINT
+	afterWrite              // the job is writing a checkpoint, after which SIGTERM follows
 )
 
 // gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog may
@@ -94,18 +96,35 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 		if interrupt && group != nil && group.Signal(syscall.SIGINT) == nil {
 			return byInterrupt, nil
 		}
+		if writesCheckpoint(j) {
+			return afterWrite, err
+		}
 		return noStopMethod, err
 	}
 }
 
-// escalate sends SIGTERM to a job that has not exited within half of the grace after the request, so that the request
-// and SIGTERM together take one grace.
+// writesCheckpoint reports whether a process of a job of this machine is writing a checkpoint.
+func writesCheckpoint(j launch.Job) bool {
+	tree, ok := j.(launch.ProcessTree)
+	if !ok {
+		return false
+	}
+	pids, _ := tree.PIDs() // without them the job is stopped at once
+	return observe.WritesCheckpoint(pids)
+}
+
+// escalate sends SIGTERM to a job that has written its checkpoint, or has not exited within half of the grace after the
+// request, so that the request and SIGTERM together take one grace.
 func (r *run) escalate() {
 	l := r.Pending
-	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.grace()/2 {
+	if l == nil || r.job == nil || l.Terminated {
 		return
 	}
-	if l.Saved == "" {
+	written := l.Writing && !writesCheckpoint(r.job)
+	if !written && r.elapsed()-l.AskedAt < r.grace()/2 {
+		return
+	}
+	if l.Saved == "" && !written {
 		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.grace()/2))
 	}
 	r.terminate()

@@ -95,6 +95,9 @@ func (r *run) supervise(ctx context.Context) {
 	}
 }
 
+// writePoll is the time between checks whether a job has written its checkpoint.
+const writePoll = 50 * time.Millisecond
+
 // publish passes the job and its limits to the watchdog.
 func (r *run) publish() {
 	_, left := r.nearestLimit()
@@ -104,10 +107,13 @@ func (r *run) publish() {
 	r.watchdog.guard(r.job, r.gentleStop(), left, r.reserve())
 }
 
-// nextAlarm returns the time until the next step of the guard or a pending restart, between 1 ms and 1 s. The guard
+// nextAlarm returns the time until the next step of the guard or a pending stop or restart, between 1 ms and 1 s. The guard
 // has its own timer, so that neither a slow tick nor a missing log delays a stop.
 func (r *run) nextAlarm() time.Duration {
 	d := time.Second
+	if l := r.Pending; l != nil && l.Writing && !l.Terminated {
+		d = writePoll
+	}
 	if r.guardAt > 0 {
 		d = min(d, r.guardAt-r.elapsed())
 	}

@@ -97,17 +97,6 @@ func (doc Document) HTML(w io.Writer) error {
 	return err
 }
 
-// Titled returns the sections with a title.
-func (d Document) Titled() []Section {
-	var out []Section
-	for _, s := range d.Sections {
-		if s.Title != "" {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // heading returns the title, followed by the state if set.
 func (d *Document) heading() string {
 	if d.State == "" {
