@@ -40,7 +40,7 @@ var stepNames = set("max_steps", "max_step", "max_iters", "max_iter", "max_itera
 	"niters", "iterations", "iters", "total_steps", "total_iters", "total_iterations", "total_timesteps", "train_steps", "training_steps",
 	"num_train_steps", "num_training_steps", "max_train_steps", "max_training_steps", "max_update", "max_updates", "num_updates",
 	"total_updates", "train_iters", "num_round", "num_rounds", "num_boost_round", "num_boost_rounds", "nrounds", "n_timesteps",
-	"max_timesteps", "total_env_steps", "max_train_iters", "niter")
+	"max_timesteps", "total_env_steps", "max_train_iters", "niter", "total_step", "training_iters", "num_train_iters", "num_training_iters")
 
 // looseStepNames often have another meaning, such as the length of a rollout.
 var looseStepNames = set("steps", "num_steps")

@@ -8,7 +8,7 @@ import (
 
 var (
 	batchName = regexp.MustCompile(`^(?i)(global_|total_|train_|training_|per_device_train_|per_gpu_|mini_?|local_)?(batch_?size|bsz|bs|batch)(_train|_per_gpu|_per_device)?$`)
-	epochName = regexp.MustCompile(`^(?i)(epochs|(num_?|n_?|max_?|total_?|train_?|num_train_|nb_?|no_of_)epochs?)$`)
+	epochName = regexp.MustCompile(`^(?i)(epochs|((num|n|nb|no_of|number_of|max|total|train|training)_?)+n?epochs?|epochs?_num(ber)?)$`)
 	evalWord  = regexp.MustCompile(`(?i)(test|val|valid|eval|infer|predict)`)
 )
 
