@@ -7,6 +7,19 @@ import (
 	"trainopt/monitor/trainlog"
 )
 
+// updatesTo is a training of five updates of four epochs, each of which may end early: by the value of a limit, a condition, a
+// statement under it, and another one in the loop over the epochs.
+const updatesTo = `
+import argparse
+args, kl = argparse.Namespace(kl=%s), 1
+for update in range(5):
+    for epoch in range(4):
+        for i in range(0, 6, 2): optimizer.step()
+        if %s:
+            %s
+        %s
+`
+
 // TestLoops: the length of a training by the loops of the script around it, in epochs or steps; empty if unknown.
 func TestLoops(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -99,6 +112,13 @@ for n in range(9):
         if i == 2: break
         optimizer.step()
 `, "9 epochs"},
+		"left early at a limit that is not set":        {fmt.Sprintf(updatesTo, "None", "args.kl is not None and kl > args.kl", "break", ""), "60 steps"},
+		"left early at a limit of 0":                   {fmt.Sprintf(updatesTo, "0", "args.kl and kl > args.kl", "break", ""), "60 steps"},
+		"left early at a limit that is tested outside": {fmt.Sprintf(updatesTo, "None", "args.kl is not None", "if kl > args.kl: break", ""), "60 steps"},
+		"left early at a limit":                        {fmt.Sprintf(updatesTo, "5", "args.kl is not None and kl > args.kl", "break", ""), ""},
+		"left early at a limit that is set later":      {fmt.Sprintf(updatesTo, "None", "args.kl is not None and kl > args.kl", "break", "args.kl = 5"), ""},
+		"left early at a limit that is not compared":   {fmt.Sprintf(updatesTo, "None", "args.kl is not None", "break", ""), ""},
+		"left early otherwise":                         {fmt.Sprintf(updatesTo, "None", "args.kl is not None and kl > args.kl or kl > 9", "break", ""), ""},
 		"variables of an object": {`
 import argparse
 def train(args):

@@ -189,7 +189,7 @@ def around(batches, callers=CALLERS):
                 if loop is None or loop.varies(needed):
                     raise Several("a comprehension, or an inner loop of different lengths")
                 needed = needed | source.used(getattr(loop.node, "iter", None))
-                if not passes and loop.left and len(loops) + len(here) > 1 and loop is not path.loops[-1]:
+                if not passes and len(loops) + len(here) > 1 and loop is not path.loops[-1] and ends_early(loop, frame):
                     raise Several("an inner loop that ends early")
             if path.repeated or by_framework and path.made_again(callee.name if callee is not None else source.TRAINING):
                 raise Several("another training follows")
@@ -212,9 +212,25 @@ def position(loop, frame):
     if not loop.plain or loop.read and code.co_flags & OPTIMIZED:
         raise Unknown("a loop without a length, or whose variable is set")
     index, length = within(frame, place, node)
-    if loop.left and length > ENDLESS:
+    if length > ENDLESS and ends_early(loop, frame):
         raise Unknown("a loop that ends early")
     return id(node), getattr(node.target, "id", ""), index, length
+
+
+def ends_early(loop, frame):
+    """Report whether a loop in a frame may end early: each exit of another one is at a limit that has no value."""
+    if loop.exits and loop.read and frame.f_code.co_flags & OPTIMIZED:
+        return True
+    return not all(any(within(frame, unset, limit) for limit in limits) for limits in loop.exits)
+
+
+def unset(node, scopes):
+    """Report whether a variable is None, False or 0."""
+    try:
+        found = value(node, scopes)
+    except Unknown:
+        return False
+    return found is None or type(found) in (bool, int) and not found
 
 
 def within(frame, function, node):

@@ -48,9 +48,22 @@ class Around:
         self.assigned = assignments(node.body)
         names = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.plain = isinstance(node, ast.For) and not self.variables & names
-        self.left = any(leaves(s) for s in node.body)
+        self.exits = [self.limits(tests) for s in node.body for tests in exits(s)]
         self.once = False  # it is left after the statement in each case
         self.read = any(reads(n) for n in ast.walk(function))
+
+    def limits(self, tests):
+        """Return the variables without a value of which tests do not hold together: limit in "limit and i >= limit"."""
+        operands = [v for t in tests for v in (t.values if isinstance(t, ast.BoolOp) and isinstance(t.op, ast.And) else [t])]
+        found = []
+        for test in operands:
+            limit = test
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and getattr(test.comparators[0], "value", 0) is None:
+                limit = test.left
+            others = [ast.dump(n) for other in operands if other is not test for n in ast.walk(other)]
+            if isinstance(limit, (ast.Name, ast.Attribute)) and ast.dump(limit) in others and used(limit).isdisjoint(self.assigned):
+                found.append(limit)
+        return found
 
     def varies(self, names):
         """Report whether names of its body may have another value in the next iteration."""
@@ -156,11 +169,15 @@ def certain(nodes):
             todo += ast.iter_child_nodes(node)
 
 
-def leaves(node, inner=False):
-    """Report whether a statement of a loop contains its break, or a return."""
+def exits(node, inner=False, tests=()):
+    """Yield the tests before each break of a loop, and each return, in one of its statements."""
     if isinstance(node, (ast.Break, ast.Return)):
-        return isinstance(node, ast.Return) or not inner
-    return not isinstance(node, FUNCTION + (ast.ClassDef,)) and any(leaves(s, inner or isinstance(node, LOOPS)) for s in statements(node))
+        if isinstance(node, ast.Return) or not inner:
+            yield tests
+    elif not isinstance(node, FUNCTION + (ast.ClassDef,)):
+        for s in statements(node):
+            held = isinstance(node, ast.If) and any(s is b for b in node.body)
+            yield from exits(s, inner or isinstance(node, LOOPS), tests + (node.test,) if held else tests)
 
 
 def reads(node):
