@@ -325,7 +325,7 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 				switch {
 				case errors.Is(err, fs.ErrNotExist):
 					return cli.Usagef("job %d: does not exist; optimize cluster jobs lists them", id)
-				case err != nil:
+				case j == nil:
 					return err
 				case j.State.Ended():
 					return cli.Usagef("job %d has ended: %s", id, j.State)
