@@ -74,6 +74,7 @@ type imported struct {
 // script is a parsed source file, the input of all findings.
 type script struct {
 	lines       []string
+	modules     []module // other files at the end of lines
 	statements  []statement
 	imports     []imported
 	calls       []call
