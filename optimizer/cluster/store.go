@@ -132,12 +132,9 @@ func (e DamagedError) Error() string { return fmt.Sprint([]damage(e)) }
 
 // damage is a damaged file of a job.
 type damage struct {
-	id   int
-	what string
+	id int
+	error
 }
-
-// Error implements error.
-func (d damage) Error() string { return fmt.Sprintf("read job %d: %s", d.id, d.what) }
 
 // begun is a job at the start of a life: the file life.json.
 type begun struct {
@@ -199,9 +196,9 @@ func ReadJob(stateDir string, id int) (*Job, *Spec, error) {
 		if jobErr != nil {
 			job = *last.Job
 		}
-		return &job, &spec, damage{id, err.Error() + ": restored from the start of its last life"}
+		return &job, &spec, damage{id, fmt.Errorf("read job %d: %w: restored from the start of its last life", id, err)}
 	case !errors.Is(lifeErr, fs.ErrNotExist) || !errors.Is(err, fs.ErrNotExist):
-		return nil, nil, damage{id, err.Error() + ": left out"}
+		return nil, nil, damage{id, fmt.Errorf("read job %d: %w: left out", id, err)}
 	case specErr != nil:
 		return nil, nil, fmt.Errorf("read job %d: %w", id, err)
 	}

@@ -296,7 +296,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 			}
 			text := "draining: no more jobs are admitted"
 			if save {
-				text = "draining: jobs save and stop; the next server continues them"
+				text = "draining: jobs that keep their work save and stop, and the next server continues them; others run to their end"
 			}
 			if err := cluster.Drain(e.State(), save); err != nil {
 				return err
