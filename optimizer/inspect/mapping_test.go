@@ -369,26 +369,32 @@ def begin(path):
 def save(state, path):
     torch.save(state, path)
 `
+	const load = "    path = 'other.pt'\n    return torch.load(path)"
 	const train = "\nfor epoch in range(start, 9):\n    save({'epoch': epoch + 1}, 'c.pt')\n"
 	for name, c := range map[string]struct{ body, want string }{
 		"an option":          {"from utils import load_checkpoint, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = load_checkpoint(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
 		"a function":         {"from utils import begin, save\nstart = begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
 		"of the module":      {"import utils\nfrom utils import save\nstart = utils.begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
 		"its own condition":  {"import os\nfrom utils import load_checkpoint, save\nstart = 0\nif os.path.exists('c.pt'):\n    start = load_checkpoint('c.pt')", "line 5: if os.path.exists('c.pt'):"},
+		"its own variable":   {"import os\nfrom utils import load_checkpoint, save\nstart, path = 0, ''\npath = 'c.pt'\nif os.path.exists(path):\n    start = load_checkpoint(path)", "line 6: if os.path.exists(path):"},
 		"not called":         {"from utils import save\nstart = 0", ""},
 		"called by argument": {"from utils import begin, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = begin(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
 		"not there":          {"from others import begin, save\nstart = begin('c.pt')", ""},
 	} {
 		dir := t.TempDir()
-		for file, text := range map[string]string{"utils.py": utils, "t.py": "import torch\n" + c.body + train} {
+		for file, text := range map[string]string{"utils.py": utils + "def weights():\n" + load + "\n", "t.py": "import torch\n" + c.body + train} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 		command := ReadCommand([]string{"python", "t.py"}, dir)
 		m := command.Mapping(nil)
-		if r := command.Resumption(m); strings.Join(r.Evidence, " ") != c.want || len(m.Notes) > 0 {
+		r := command.Resumption(m)
+		if strings.Join(r.Evidence, " ") != c.want || len(m.Notes) > 0 {
 			t.Errorf("%s: %+v %q, want %q", name, r, m.Notes, c.want)
+		}
+		if name == "its own variable" && strings.Join(r.Snapshots, " ") != "c.pt" {
+			t.Errorf("%s: snapshots %q, want c.pt", name, r.Snapshots)
 		}
 	}
 }

@@ -101,9 +101,7 @@ func (s *script) withModules(dir string) *script {
 	if modules == nil {
 		return nil
 	}
-	whole := parse(all)
-	whole.modules = modules
-	return whole
+	return parse(all, modules...)
 }
 
 // module is a part of a script from another file, after a line.
