@@ -536,7 +536,7 @@ func TestClusterSubmitExitCodes(t *testing.T) {
 			t.Errorf("submit %s: exit %d, want %d\n%s", c.args, code, c.want, errs)
 		}
 	}
-	if code := w.clusterJobs()[2].ExitCode; code == nil || *code != int(run.CodeInfeasible) {
-		t.Errorf("exit code %v in the record of the refused job", code)
+	if j := w.clusterJobs()[2]; j.ExitCode == nil || *j.ExitCode != int(run.CodeInfeasible) || strings.Contains(j.Reason, "--yes") {
+		t.Errorf("exit code %v in the record of the refused job, %q: submit has no --yes", j.ExitCode, j.Reason)
 	}
 }

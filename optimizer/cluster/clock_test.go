@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"cmp"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +11,8 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
 )
 
 // setClock is a clock whose wall can be set.
@@ -172,4 +177,58 @@ func TestLeaveRepeated(t *testing.T) {
 			t.Errorf("%d requests, want 2", len(l.interrupts))
 		}
 	})
+}
+
+// TestClockSetWhileNoServerRuns: the next server on the same boot continues the time of the last one, so that a clock that was set
+// meanwhile neither is waiting nor ends jobs by their deadlines; on another boot, the wall clock counts.
+func TestClockSetWhileNoServerRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		set     time.Duration
+		boot    string // of the last server and the submissions, empty: this one
+		waited  float64
+		admits  bool // the job that no server has taken has not passed its deadline
+		counted bool // the other one
+	}{
+		"forward": {24 * time.Hour, "", 60, true, true}, "back": {-24 * time.Hour, "", 60, true, true}, "not set": {0, "", 60, true, true},
+		"restarted": {24 * time.Hour, "another", 24*3600 + 60, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			wall := &setClock{wall: time.Now(), monotonic: time.Hour}
+			boot := cmp.Or(c.boot, resources.BootID())
+			spec := Spec{Submitted: wall.wall, BootID: boot, Uptime: wall.monotonic.Seconds(), Min: 1, Max: 1}
+			spec.Config.SLA.TimeMax = time.Hour
+			for range 2 {
+				if _, err := Submit(dir, spec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j := Job{Schema: schema, ID: 1, Name: "waits", State: Waiting, Since: wall.wall, Submitted: wall.wall, Counted: unix(wall.wall)}
+			last := Server{Schema: schema, BootID: boot, BootedAt: unix(wall.wall) - wall.monotonic.Seconds()}
+			if err := errors.Join(writeJSON(filepath.Join(jobDir(dir, 1), "job.json"), j), writeJSON(dirOf(dir, "server.json"), last)); err != nil {
+				t.Fatal(err)
+			}
+			wall.pass(time.Minute)
+			wall.wall = wall.wall.Add(c.set)
+			site, err := NewLocal(resources.Host{CPUs: 2, CPUIDs: []int{0, 1}, Memory: 16}, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &server{Config: Config{StateDir: dir, Site: site, Policy: "fifo", Agent: run.Agent{Clock: wall}, Message: func(line string) { t.Log(line) }},
+				clock: newClock(wall), jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}}
+			if err := s.open(); err != nil {
+				t.Fatal(err)
+			}
+			defer s.log.close()
+			l := s.jobs[1]
+			s.scheduler.settle(s.now(), s.scheduler.byID[1])
+			if got := l.WaitS; math.Abs(got-c.waited) > 1e-3 {
+				t.Errorf("it waited %v s, want %v", got, c.waited)
+			}
+			s.endLate()
+			if (s.jobs[1] != nil) != c.counted || (s.jobs[2] != nil) != c.admits {
+				t.Errorf("within the deadline: %v and %v, want %v and %v", s.jobs[1] != nil, s.jobs[2] != nil, c.counted, c.admits)
+			}
+		})
+	}
 }

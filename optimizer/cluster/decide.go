@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"trainopt/optimizer/schedule"
@@ -53,7 +54,11 @@ const leastRemaining = 1e-4
 // index.
 func (s *scheduler) snapshot(at float64) *schedule.Snapshot {
 	count := counts(s.Devices)
+	s.settles = math.Inf(1)
 	for _, m := range s.active {
+		if m.settles = s.policy.Traits().OnlyShares && m.State.holds() && at+s.origin < m.settled; m.settles {
+			s.settles = min(s.settles, m.settled)
+		}
 		if gpus, d := m.round.Held(); m.fixed() && (m.round.Beside() == nil || m.round.Number < m.round.Beside().Number) {
 			count[d] -= gpus
 		}
@@ -144,11 +149,13 @@ func (s *scheduler) complete(a schedule.Allocation) schedule.Allocation {
 }
 
 // fixed reports whether a job keeps its devices whatever the policy decides, since it, or the job beside it, must not be
-// interrupted, or it is about to exit: to policies by remaining time, nothing is worth more than its last moment.
+// interrupted, or it is about to exit: to policies by remaining time, nothing is worth more than its last moment. One that has
+// restarted keeps them until it has worked for as long, if the policy does not divide time: it would make no progress if it were
+// stopped during each start.
 func (m *member) fixed() bool {
 	gpus, _ := m.round.Held()
 	beside := m.round.Beside()
-	return gpus > 0 && (m.round.Pinned || beside != nil && beside.Pinned || beside == nil && m.finished())
+	return gpus > 0 && (m.round.Pinned || beside != nil && beside.Pinned || beside == nil && (m.finished() || m.settles))
 }
 
 // finished reports whether a job has done its work: it is about to exit.

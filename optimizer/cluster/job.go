@@ -37,8 +37,11 @@ func (s State) holds() bool { return s == Starting || s == Running || s == Stopp
 type Spec struct {
 	Schema    int       `json:"schema"`
 	Submitted time.Time `json:"submitted"`
-	User      string    `json:"user"`
-	Weight    float64   `json:"weight"` // priority, 1 is normal
+	// BootID and Uptime are the boot of the machine, and the time since in seconds at Submitted; empty: unknown.
+	BootID string  `json:"boot_id,omitempty"`
+	Uptime float64 `json:"uptime_s,omitempty"`
+	User   string  `json:"user"`
+	Weight float64 `json:"weight"` // priority, 1 is normal
 	// Min and Max are the numbers of devices on which the job may run; 0: 1 and Min. Policies that do not choose the
 	// number use Min. If CPUs is set, they count CPUs on a cluster whose devices are CPUs.
 	Min  int  `json:"min"`

@@ -58,6 +58,9 @@ func (s *server) begin(l *live, adopt bool) {
 	}
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
 		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device, "OPTIMIZER_DEVICES="+strings.Join(lease.Devices, ","))
+	if err := writeJSON(lifePath(s.StateDir, l.ID), begun{l.Job, l.spec}); err != nil {
+		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
+	}
 	agent := s.Agent
 	agent.Lease = &lease
 	if place.Site != nil {

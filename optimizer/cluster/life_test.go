@@ -422,3 +422,10 @@ func TestEndOfLateNotice(t *testing.T) {
 		t.Errorf("%+v, %v: want the end with the exit", last, err)
 	}
 }
+
+// started returns the number of starts of a training.
+func (r *rehearsal) started(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.starts[name]
+}

@@ -89,7 +89,7 @@ func (s *server) admitNew() {
 		}
 		if err != nil {
 			if !s.damaged[id] {
-				s.Message(fmt.Sprintf("%v: left out", err))
+				s.Message(err.Error())
 			}
 			s.damaged[id] = true
 			continue
@@ -99,8 +99,12 @@ func (s *server) admitNew() {
 }
 
 func (s *server) admit(j *Job, spec *Spec) {
-	spec.Submitted = fromUnix(s.clock.at(unix(spec.Submitted)))
-	j.Counted, j.Since = unix(spec.Submitted), time.Time{}
+	at := s.clock.at(unix(spec.Submitted))
+	if spec.BootID != "" && spec.BootID == s.info.BootID { // the clock may have been set since
+		at = min(s.info.BootedAt+spec.Uptime, s.now())
+	}
+	spec.Submitted = fromUnix(at)
+	j.Submitted, j.Counted, j.Since = spec.Submitted, at, time.Time{}
 	if e := spec.Config.Epochs; e > 0 {
 		j.Total, j.Unit = float64(e), "epoch"
 	} else if n := spec.Config.Steps; n > 0 {

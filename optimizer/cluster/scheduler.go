@@ -58,7 +58,8 @@ type scheduler struct {
 	halted bool
 	// started and moved are the seconds of the latest start-ups and moves of all jobs.
 	started, moved []float64
-	stale          bool // rates have changed since the last decision
+	stale          bool    // rates have changed since the last decision
+	settles        float64 // earliest end of a period in which a job keeps its devices after a restart; +Inf: none
 
 	index []int // of the jobs of the last snapshot in active
 	// paired are the rates of pairs that the engine retains, by numbers of both jobs.
@@ -74,6 +75,8 @@ type member struct {
 	asked   bool    // to leave
 	partner int     // job on the same devices; 0: none
 	vacated float64 // time up to which vacate has counted
+	settled float64 // time from which a job that has restarted may be stopped
+	settles bool    // that is later than the decision
 }
 
 // action is what the caller has to do: Start or Stop of a job.
@@ -100,7 +103,7 @@ func newScheduler(o options, origin float64) (*scheduler, error) {
 	if total == 0 {
 		return nil, fmt.Errorf("schedule jobs: the cluster has no devices")
 	}
-	s := &scheduler{options: o, origin: origin, byID: map[int]*member{}, paired: map[[2]*schedule.ActiveJob][2][]float64{}}
+	s := &scheduler{options: o, origin: origin, settles: math.Inf(1), byID: map[int]*member{}, paired: map[[2]*schedule.ActiveJob][2][]float64{}}
 	var err error
 	if s.policy, err = s.newPolicy(o.Policy); err != nil {
 		return nil, err
@@ -337,12 +340,13 @@ func (s *scheduler) newPolicy(name string) (schedule.Policy, error) {
 func (s *scheduler) Halt() { s.halted = true }
 
 // Next returns the time at which Step is due if nothing happens before; +Inf: never.
-func (s *scheduler) Next() float64 { return s.engine.Next() + s.origin }
+func (s *scheduler) Next() float64 { return min(s.engine.Next()+s.origin, s.settles) }
 
 // Step decides, if that is due, and returns what is to be done now. It is to be called after each event, and at Next.
 func (s *scheduler) Step(now float64) ([]action, error) {
 	at := s.policyTime(now)
-	if s.stale && (at >= s.engine.Next() || s.engine.Due(at)) {
+	if s.stale && (at >= s.engine.Next() || s.engine.Due(at)) || now >= s.settles {
+		s.settles = math.Inf(1)
 		s.refresh()
 	}
 	if s.engine.Due(at) {
@@ -504,6 +508,7 @@ func (s *scheduler) start(now float64, m *member, l lease) action {
 	cost := 0.0
 	if m.Stretch > 0 {
 		cost = s.engine.Preemption.Of(&m.trace).Seconds
+		m.settled = now + 2*cost // it works for at least as long as it has taken to restart
 		m.Moves++
 	} else {
 		m.Began = fromUnix(now)

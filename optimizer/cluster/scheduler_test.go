@@ -197,6 +197,36 @@ func TestChargeOfSlowStarter(t *testing.T) {
 	}
 }
 
+// TestSlowStarterMakesProgress: a job whose start takes nearly as long as the time between short jobs keeps its devices after each
+// restart until it has worked for as long as that takes: it ends while they still arrive.
+func TestSlowStarterMakesProgress(t *testing.T) {
+	for _, policy := range []string{"srtf", "elasticflow"} {
+		const from, every, others = 1000.0, 55.0, 39
+		same := func(int, int) float64 { return 1 }
+		jobs := []Trial{{Job: Job{ID: 1, Total: 200}, Spec: Spec{Submitted: fromUnix(from), Min: 1, Max: 1}, Steps: 200, First: 40, Again: 40, Save: 1, Measured: 0.5, Rate: same}}
+		for n := range others {
+			jobs = append(jobs, Trial{Job: Job{ID: n + 2, Total: 15}, Spec: Spec{Submitted: fromUnix(from + 120 + every*float64(n)), Min: 1, Max: 1}, Steps: 15, First: 1, Again: 1, Save: 0.5, Measured: 0.5, Rate: same})
+		}
+		starts, end, sum := 0, 0.0, 0.0
+		sim := Simulation{Devices: []Device{{Name: "a", Count: 1}}, Round: 20, From: from, Policies: []Span{{From: from, Policy: policy}}, Jobs: jobs, Log: func(e Event) {
+			switch {
+			case e.Kind == EventStart && e.Job == 1:
+				starts++
+			case e.Kind == EventEnd && e.Job == 1:
+				end = e.Time - from
+			case e.Kind == EventEnd:
+				sum += e.Time - unix(jobs[e.Job-1].Spec.Submitted)
+			}
+		}}
+		if _, err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if end > 1000 || starts > 10 || sum/others > 60 {
+			t.Errorf("%s: it ends after %.0f s and %d starts, the others take %.1f s on average; want at most 1000, 10 and 60", policy, end, starts, sum/others)
+		}
+	}
+}
+
 // TestRestoreOtherTypes: leases refer to types by index, so that a state of as many other types must not be restored.
 func TestRestoreOtherTypes(t *testing.T) {
 	w := newWorld(t, "srtf", smallCluster, nil, 0)

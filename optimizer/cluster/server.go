@@ -24,6 +24,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule"
+	"trainopt/resources"
 )
 
 // Config configures a server.
@@ -205,8 +206,15 @@ func (s *server) open() (err error) {
 	s.rates = newLearner(devices, s.Round.Seconds())
 	s.rates.table = s.Pairs
 	jobs, specs, err := Jobs(s.StateDir)
-	if damaged := (DamagedError{}); err != nil && !errors.As(err, &damaged) { // admitNew reports those
+	var damaged DamagedError
+	if err != nil && !errors.As(err, &damaged) {
 		return err
+	}
+	for _, d := range damaged {
+		if at := slices.IndexFunc(jobs, func(j Job) bool { return j.ID == d.id }); at >= 0 { // admitNew reports the others
+			s.Message(cmp.Or(writeJSON(filepath.Join(jobDir(s.StateDir, d.id), "spec.json"), specs[at]), error(d)).Error())
+			s.dirty[d.id] = true
+		}
 	}
 	var known []*Job
 	var knownSpecs []*Spec
@@ -219,12 +227,17 @@ func (s *server) open() (err error) {
 		}
 		if !j.State.Ended() && j.Counted > 0 {
 			s.clock.wall = max(s.clock.wall, j.Counted, unix(j.Since)) // the clock may have been set back since
+			specs[i].Submitted = j.Submitted                           // by the time of the server
 			known, knownSpecs = append(known, j), append(knownSpecs, &specs[i])
 			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
 		}
 	}
 	_ = os.Remove(dirOf(s.StateDir, "starts.json")) // of the last server
-	s.info = Server{Schema: schema, PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
+	boot := resources.BootID()
+	if last, _, err := ReadServer(s.StateDir); err == nil && boot != "" && last.BootID == boot && len(known) > 0 {
+		s.clock.wall = last.BootedAt + s.clock.monotonic.Seconds() // the clock may have been set while no server ran
+	}
+	s.info = Server{Schema: schema, BootID: boot, BootedAt: s.clock.wall - s.clock.monotonic.Seconds(), PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
 	s.record(s.now(), Event{Kind: EventServe, Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Engine: s.Site.Name(), Devices: devices, Restarted: len(known) > 0})
 	if err := s.openScheduler(known, knownSpecs); err != nil {
 		return err

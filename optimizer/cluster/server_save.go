@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -23,6 +24,9 @@ func (s *server) record(now float64, e Event) {
 		case EventEnd:
 			e.Launches, e.Exited = l.launches, l.exited
 		}
+	}
+	if e.Kind == EventEnd {
+		_ = os.Remove(lifePath(s.StateDir, e.Job)) // nothing is left to restore
 	}
 	s.wrote(s.log.add(e))
 	if e.Job > 0 {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -24,11 +25,16 @@ type savedScheduler struct {
 	Started []float64       `json:"started,omitempty"`
 	Moved   []float64       `json:"moved"`
 	Stale   bool            `json:"stale,omitempty"`
+	Settled map[int]float64 `json:"settled,omitempty"` // by job
+	Settles float64         `json:"settles,omitempty"` // 0: never
 }
 
 // State encodes the state of the scheduler between two calls. The jobs themselves are not part of it.
 func (s *scheduler) State() ([]byte, error) {
-	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Devices: s.names(), Numbers: map[int]int{}, Next: s.number, Started: s.started, Moved: s.moved, Stale: s.stale}
+	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Devices: s.names(), Numbers: map[int]int{}, Next: s.number, Started: s.started, Moved: s.moved, Stale: s.stale, Settled: map[int]float64{}}
+	if !math.IsInf(s.settles, 1) {
+		saved.Settles = s.settles
+	}
 	var err error
 	if saved.Engine, err = s.engine.State(); err != nil {
 		return nil, err
@@ -40,6 +46,9 @@ func (s *scheduler) State() ([]byte, error) {
 	}
 	for _, m := range s.active {
 		saved.Numbers[m.ID] = m.round.Number
+		if m.settled > 0 {
+			saved.Settled[m.ID] = m.settled
+		}
 		if m.round.Pinned {
 			saved.Pinned = append(saved.Pinned, m.ID)
 		}
@@ -73,6 +82,9 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	now := s.origin
 	s.origin = min(saved.Origin, now-engine.Now) // the clock may have been set back since
 	s.number, s.stale = saved.Next, saved.Stale
+	if saved.Settles > 0 {
+		s.settles = saved.Settles
+	}
 	numbers := map[int]*schedule.ActiveJob{}
 	for i, j := range jobs {
 		number, ok := saved.Numbers[j.ID]
@@ -82,7 +94,7 @@ func (s *scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 		j.Counted = min(j.Counted, now)
 		m := s.member(saved.Origin, j, specs[i])
 		m.round.Number, m.round.Pinned = number, slices.Contains(saved.Pinned, j.ID)
-		m.asked = j.State == Stopping
+		m.asked, m.settled = j.State == Stopping, saved.Settled[j.ID]
 		s.byID[j.ID] = m
 		s.rate(m)
 		s.active = append(s.active, m)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"trainopt/internal/regular"
@@ -25,6 +26,7 @@ import (
 //	spool/              requests that the server has not yet taken
 //	jobs/7/spec.json    a job as submitted
 //	jobs/7/job.json     its present state
+//	jobs/7/life.json    both at the start of its last life, while it has not ended
 //	jobs/7/lease.json   its lease
 //	jobs/7/agent.log    messages of its agent
 const (
@@ -122,15 +124,31 @@ func jobIDs(stateDir string) ([]int, error) {
 	return ids, nil
 }
 
-// DamagedError reports jobs whose files cannot be read.
-type DamagedError []error
+// DamagedError reports damaged files of jobs.
+type DamagedError []damage
 
 // Error implements error.
-func (e DamagedError) Error() string { return errors.Join(e...).Error() }
+func (e DamagedError) Error() string { return fmt.Sprint([]damage(e)) }
+
+// damage is a damaged file of a job.
+type damage struct {
+	id int
+	error
+}
+
+// begun is a job at the start of a life: the file life.json.
+type begun struct {
+	Job  *Job  `json:"job"`
+	Spec *Spec `json:"spec"`
+}
+
+func lifePath(stateDir string, id int) string {
+	return filepath.Join(jobDir(stateDir, id), "life.json")
+}
 
 // Jobs returns all jobs of a state directory in order of their ids, with their specifications. A job that the server
-// has not yet taken is in state Waiting. Jobs that cannot be read are left out: the error is then a DamagedError, and the
-// others are valid.
+// has not yet taken is in state Waiting. With damaged files the error is a DamagedError: jobs that cannot be restored are left
+// out, and the others are valid.
 func Jobs(stateDir string) ([]Job, []Spec, error) {
 	ids, err := jobIDs(stateDir)
 	if err != nil {
@@ -141,11 +159,10 @@ func Jobs(stateDir string) ([]Job, []Spec, error) {
 	var damaged DamagedError
 	for _, id := range ids {
 		job, spec, err := ReadJob(stateDir, id)
-		if errors.Is(err, fs.ErrNotExist) { // its submission is in progress, or was interrupted
-			continue
+		if d := (damage{}); errors.As(err, &d) {
+			damaged = append(damaged, d)
 		}
-		if err != nil {
-			damaged = append(damaged, err)
+		if job == nil { // damaged, or its submission is in progress, or was interrupted
 			continue
 		}
 		jobs, specs = append(jobs, *job), append(specs, *spec)
@@ -156,20 +173,36 @@ func Jobs(stateDir string) ([]Job, []Spec, error) {
 	return jobs, specs, nil
 }
 
-// ReadJob returns a job and its specification. A job that does not exist is fs.ErrNotExist.
+// ReadJob returns a job and its specification. A job that does not exist is fs.ErrNotExist. If a file of a job that has begun is
+// damaged, the job is valid, as at the start of its last life, in spite of the error.
 func ReadJob(stateDir string, id int) (*Job, *Spec, error) {
-	var spec Spec
-	if err := readJSON(filepath.Join(jobDir(stateDir, id), "spec.json"), &spec); err != nil {
-		return nil, nil, fmt.Errorf("read job %d: %w", id, err)
-	}
 	var job Job
-	err := readJSON(filepath.Join(jobDir(stateDir, id), "job.json"), &job)
-	if errors.Is(err, fs.ErrNotExist) {
-		job = Job{Schema: schema, ID: id, Name: cmp.Or(spec.Config.Name, "job"), State: Waiting, Reason: "not yet taken by a server", Submitted: spec.Submitted, Since: spec.Submitted}
-	} else if err != nil {
+	var spec Spec
+	specErr := readJSON(filepath.Join(jobDir(stateDir, id), "spec.json"), &spec)
+	jobErr := readJSON(filepath.Join(jobDir(stateDir, id), "job.json"), &job)
+	if jobErr == nil && job.ID != id {
+		jobErr = fmt.Errorf("read %s: not the state of this job", filepath.Join(jobDir(stateDir, id), "job.json"))
+	}
+	err := cmp.Or(specErr, jobErr)
+	if err == nil {
+		return &job, &spec, nil
+	}
+	var last begun
+	switch lifeErr := readJSON(lifePath(stateDir, id), &last); {
+	case lifeErr == nil && last.Job != nil && last.Spec != nil:
+		if specErr != nil {
+			spec = *last.Spec
+		}
+		if jobErr != nil {
+			job = *last.Job
+		}
+		return &job, &spec, damage{id, fmt.Errorf("read job %d: %w: restored from the start of its last life", id, err)}
+	case !errors.Is(lifeErr, fs.ErrNotExist) || !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, damage{id, fmt.Errorf("read job %d: %w: left out", id, err)}
+	case specErr != nil:
 		return nil, nil, fmt.Errorf("read job %d: %w", id, err)
 	}
-	return &job, &spec, nil
+	return &Job{Schema: schema, ID: id, Name: cmp.Or(spec.Config.Name, "job"), State: Waiting, Reason: "not yet taken by a server", Submitted: spec.Submitted, Since: spec.Submitted}, &spec, nil
 }
 
 // request is a file of the spool.
@@ -187,12 +220,21 @@ const (
 	opDrain  = "drain"
 )
 
-// send puts a request into the spool, whose files are taken in the order of their names.
+// send puts a request into the spool, whose files are taken in the order of their names: after those that wait, also if the clock
+// was set back since.
 func send(stateDir string, r request) error {
 	if err := makeDirs(stateDir); err != nil {
 		return fmt.Errorf("send request: %w", err)
 	}
-	name := fmt.Sprintf("%020d-%d.json", time.Now().UnixNano(), os.Getpid())
+	at := time.Now().UnixNano()
+	entries, _ := os.ReadDir(dirOf(stateDir, "spool"))
+	for _, e := range entries {
+		number, _, _ := strings.Cut(e.Name(), "-")
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+			at = max(at, n+1)
+		}
+	}
+	name := fmt.Sprintf("%020d-%d.json", at, os.Getpid())
 	if err := writeJSON(dirOf(stateDir, "spool", name), r); err != nil {
 		return fmt.Errorf("send request: %w", err)
 	}
@@ -245,6 +287,9 @@ type Server struct {
 	// DiskFull is true while the disk of the state directory is full, so that its files are as of Stored; zero: unknown.
 	DiskFull bool      `json:"disk_full,omitempty"`
 	Stored   time.Time `json:"-"`
+	// BootID is that of the machine, and BootedAt the time of its boot in Unix seconds, by the clock of the server.
+	BootID   string  `json:"boot_id,omitempty"`
+	BootedAt float64 `json:"booted_at,omitempty"`
 	// MoveS is the cost of a move that decisions charge, in seconds; 0 before one was measured.
 	MoveS float64 `json:"move_s"`
 }

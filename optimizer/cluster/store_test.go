@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
 )
 
@@ -279,5 +280,82 @@ func TestStatedPolicy(t *testing.T) {
 				t.Errorf("stated %v: policy %s, want %s", stated, s.scheduler.Policy, request[1])
 			}
 		}
+	}
+}
+
+// TestDamagedFilesOfBegunJob: a server that finds a file of a job damaged or removed while its training runs adopts the training: its
+// devices are not given to others, no second training starts, and both files are written again.
+func TestDamagedFilesOfBegunJob(t *testing.T) {
+	write := func(content string) func(string) error {
+		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }
+	}
+	for name, damage := range map[string]func(path string) error{
+		"truncated": write(`{"schema":1,"id`), "empty": write(""), "binary": write("\x00\xff\x1f"), "of another": write(`{"id":7}`), "removed": os.Remove,
+		"unreadable": func(path string) error { return os.Chmod(path, 0) },
+	} {
+		for _, file := range []string{"job.json", "spec.json"} {
+			if name == "unreadable" && os.Getuid() == 0 || name == "of another" && file == "spec.json" {
+				continue
+			}
+			t.Run(name+" "+file, func(t *testing.T) {
+				t.Parallel()
+				dir, r := t.TempDir(), newRehearsal()
+				r.runsOn = func(name string) bool { return name == "held" }
+				for _, name := range []string{"held", "other"} {
+					cfg := training(t, dir, name)
+					if _, err := Submit(cfg.StateDir, Spec{Submitted: time.Now(), Min: 1, Max: 1, Config: cfg}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				state := filepath.Join(dir, "state")
+				stop, served := serveAlone(t, state, r)
+				var begun Job
+				awaitJob(t, state, 1, func(j *Job) bool {
+					begun = *j
+					return j.Run != "" && journal.HasState(filepath.Join(journal.RunsDir(state), j.Run)) && r.started("held") == 1
+				})
+				stop <- os.Interrupt
+				next := filepath.Join(dir, "next") // the agent of the first server, whose process would have ended, still holds the run
+				if err := errors.Join(<-served, os.CopyFS(next, os.DirFS(state)), damage(filepath.Join(jobDir(next, 1), file))); err != nil {
+					t.Fatal(err)
+				}
+				held := r.jobs[filepath.Join(journal.RunsDir(state), begun.Run)]
+				r.mu.Lock()
+				r.jobs[filepath.Join(journal.RunsDir(next), begun.Run)] = held
+				r.mu.Unlock()
+				if jobs, _, err := Jobs(next); len(jobs) != 2 || err == nil || !strings.Contains(err.Error(), "job 1: ") || !strings.Contains(err.Error(), file) {
+					t.Fatalf("%d jobs, %v: want both, and the damaged file named", len(jobs), err)
+				}
+				stop, served = serveAlone(t, next, r)
+				awaitJob(t, next, 1, func(j *Job) bool { return j.Run == begun.Run && j.State.holds() && begun.Stretch == j.Stretch })
+				if _, _, err := ReadJob(next, 1); err != nil || r.started("held") != 1 || r.started("other") != 0 {
+					t.Errorf("%d and %d starts, %v: want the first job to hold the only device", r.started("held"), r.started("other"), err)
+				}
+				held.end()
+				awaitJob(t, next, 2, func(j *Job) bool { return j.State == Done })
+				stop <- os.Interrupt
+				if j, _, err := ReadJob(next, 1); errors.Join(err, <-served) != nil || j.State != Done || r.started("held") != 1 {
+					t.Errorf("%+v, %v after %d starts", j, err, r.started("held"))
+				}
+				if _, err := os.Stat(lifePath(next, 1)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the copy of a job that has ended: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestRequestsAfterClockWasSetBack: requests are taken in the order in which they were made.
+func TestRequestsAfterClockWasSetBack(t *testing.T) {
+	dir := t.TempDir()
+	if err := makeDirs(dir); err != nil {
+		t.Fatal(err)
+	}
+	early := fmt.Sprintf("%020d-1.json", time.Now().Add(time.Hour).UnixNano()) // before the clock was set back
+	if err := errors.Join(writeJSON(dirOf(dir, "spool", early), request{Op: opPolicy, Policy: "fifo"}), SetPolicy(dir, "srtf"), SetPolicy(dir, "allox")); err != nil {
+		t.Fatal(err)
+	}
+	if requests, _, errs := readRequests(dir); len(errs) > 0 || len(requests) != 3 || requests[0].Policy != "fifo" || requests[1].Policy != "srtf" || requests[2].Policy != "allox" {
+		t.Errorf("%+v, %v", requests, errs)
 	}
 }

@@ -82,6 +82,10 @@ func (s *script) mention(o *option, t []token, aliases map[string]bool) int {
 		}
 		called := j+1 < len(t) && t[j+1].s == "("
 		switch {
+		case inArgv(t, j):
+			if slices.Contains(o.flags, one.s) {
+				return j
+			}
 		case one.kind == text && before == "[" && j > 1 && t[j-2].kind == name && j+1 < len(t) && t[j+1].s == "]",
 			one.kind == name && before == "." && s.optionTarget(t, j) && t[j-2].s != "self" && !called:
 			if slices.Contains(o.names, one.s) {
@@ -194,8 +198,8 @@ func (s *script) useInCall(i, k int, a argument) optionUse {
 func (s *script) usesProgressOf(i int) bool {
 	st := &s.statements[i]
 	t := st.tokens
-	equals := slices.IndexFunc(t, func(one token) bool { return one.kind == operator && one.s == "=" })
-	if equals < 1 || t[0].kind != name {
+	equals := slices.IndexFunc(t, func(one token) bool { return one.kind == operator && (one.s == "=" || one.s == "(") })
+	if equals < 1 || t[0].kind != name || t[equals].s != "=" {
 		return false
 	}
 	for _, one := range t[:equals] { // model, optimizer, start = torch.load(path)
@@ -288,7 +292,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	note := ""
 	for i := range s.options[:min(len(s.options), maxOptions)] {
 		o := &s.options[i]
-		if len(o.flags) == 0 {
+		if len(o.flags) == 0 || s.elsewhere(o.line) && !s.callsFreely(&s.statements[s.statementAt(o.line)]) {
 			continue
 		}
 		r, u := knobRank(KnobResume, o), s.useOf(o)
@@ -299,7 +303,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		switch {
 		case u.use == unused || evalOption.MatchString(o.names[0]) || u.use == passed && r < 0 || u.use == restored && r < 0 && !unset && u.choice == "":
 			if r >= 0 && note == "" {
-				note = fmt.Sprintf("resume: nothing in the script restores progress by option %s of line %d, so that it is not used", o.flag(), o.line)
+				note = fmt.Sprintf("resume: nothing in the script restores progress by option %s of %s, so that it is not used", o.flag(), s.place(o.line))
 			}
 			continue
 		case r < 0:
@@ -316,7 +320,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		return knob{}, false
 	}
 	flag := best.flag()
-	k := knob{Name: KnobResume, Template: flag + "={path}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
+	k := knob{Name: KnobResume, Template: flag + "={path}", Source: fmt.Sprintf("option %s in %s", flag, s.place(best.line))}
 	switch {
 	case best.toggle && path != nil: // the toggle loads what another option names
 		k.Template = flag + " " + path.flag() + "={path}"
@@ -326,7 +330,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		k.Template = flag + "=" + found.choice
 	}
 	if k.restores = found.use == restored; k.restores {
-		k.Source += fmt.Sprintf(", loaded in line %d", found.line)
+		k.Source += ", loaded in " + s.place(found.line)
 	}
 	return k, true
 }

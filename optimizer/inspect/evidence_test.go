@@ -60,6 +60,9 @@ func TestResumeOption(t *testing.T) {
 		"an evaluation":        {`p.add_argument("--evaluate", action="store_true")`, by("if args.evaluate", `"best.pt"`) + "\n    sys.exit()", "", ""},
 		"in a library":         {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
 
+		"in the arguments":    {"import sys", by(`if "--resume" in sys.argv`, `"ckpt.pt"`), "", "--resume"},
+		"a variable of them":  {"import sys", "again = \"--resume\" in sys.argv\n" + by(`if again and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "--resume"},
+		"the opposite":        {"import sys", by(`if "--fresh" not in sys.argv and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "itself"},
 		"its own format":      {`p.add_argument("--resume", default="")`, "if args.resume:\n    start = int(open(args.resume).read())", "", "--resume={path}"},
 		"of a tracker":        {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},
 		"unused":              {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},

@@ -149,6 +149,9 @@ func (s *script) index() {
 	s.bindLengths()
 	s.assigned, s.certain, s.defaults = map[string]int{}, map[string]int{}, map[string][]token{}
 	for i, a := range s.assignments {
+		if before, ok := s.assigned[a.target]; ok && s.elsewhere(a.line) && !s.elsewhere(s.assignments[before].line) {
+			continue // a variable of the script has its own value
+		}
 		if a.how == assigned {
 			s.assigned[a.target] = i // the last one takes effect
 			if !s.conditional(a.line) {

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -256,6 +258,24 @@ func TestLoadsSnapshot(t *testing.T) {
 		"weights, announced":       {"if os.path.exists('c'):\n    m.load_state_dict(torch.load('c'))\n    print('loaded weights, starting with epoch 1')", ""},
 		"the best of the training": {"for epoch in range(9):\n    torch.save({'epoch': epoch}, 'best.pt')\nif os.path.exists('best.pt'):\n    print(torch.load('best.pt')['epoch'])", ""},
 		"in the training":          {"while True:\n    if os.path.exists('c'):\n        epoch = torch.load('c')['epoch']\n    torch.save({'epoch': epoch}, 'c')", "yes"},
+		"under an argument":        {"import sys\nif '--more' in sys.argv and os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", ""},
+		"by a variable of it":      {"import sys\nMORE = '--more' in sys.argv\nif MORE and os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", ""},
+		"called by an option":      {"def load(f):\n    if os.path.isfile(f):\n        return torch.load(f)['epoch']\nif a.resume:\n    start = load(a.resume)", ""},
+		"called with an option":    {"def begin(f):\n    if f and os.path.isfile(f):\n        return torch.load(f)['epoch']\nstart = begin(a.resume)", ""},
+		"called in every case":     {"def begin(f):\n    if os.path.isfile(f):\n        return torch.load(f)['epoch']\nstart = begin('c')", "yes"},
+		"DeepSpeed":                {"import deepspeed\ne, _, _, _ = deepspeed.initialize(model=net)\npath, client = e.load_checkpoint('d')\nif path is not None:\n    step = client['step']", "yes"},
+		"DeepSpeed, weights":       {"import deepspeed\ne, _, _, _ = deepspeed.initialize(model=net)\ne.load_checkpoint('d', load_optimizer_states=False)\nfor step in range(9):\n    e.save_checkpoint('d')", ""},
+		"DeepSpeed, by an option":  {"import deepspeed\ne, _, _, _ = deepspeed.initialize(model=net)\n_, client = e.load_checkpoint(a.resume)\nstep = client['step']", ""},
+		"orbax":                    {"import orbax.checkpoint as ocp\nm = ocp.CheckpointManager('d')\nfirst = 0\nstep = m.latest_step()\nif step is not None:\n    state = m.restore(step)\n    first = step + 1\nfor step in range(first, 9):\n    m.save(step, state)", "yes"},
+		"orbax, directly":          {"import orbax.checkpoint as ocp\nm = ocp.CheckpointManager('d')\nif m.latest_step() is not None:\n    first = m.latest_step()\n    state = m.restore(first)\nwhile first < 9:\n    first += 1", "yes"},
+		"orbax, weights":           {"import orbax.checkpoint as ocp\nm = ocp.CheckpointManager('d')\nstep = m.latest_step()\nif step is not None:\n    state = m.restore(step)\nfor step in range(9):\n    m.save(step, state)", ""},
+		"TensorFlow":               {"import tensorflow as tf\nc = tf.train.Checkpoint(epoch=tf.Variable(0), net=net)\nm = tf.train.CheckpointManager(c, 'd', max_to_keep=1)\nc.restore(m.latest_checkpoint)\nfor epoch in range(int(c.epoch), 9):\n    m.save()", "yes"},
+		"TensorFlow, a condition":  {"import tensorflow as tf\nm = tf.train.CheckpointManager(c, 'd', max_to_keep=1)\nif m.latest_checkpoint:\n    first = int(m.latest_checkpoint.split('-')[-1])\n    c.restore(m.latest_checkpoint)\nfor epoch in range(first, 9):\n    m.save()", "yes"},
+		"TensorFlow, a variable":   {"import tensorflow as tf\nstep = tf.Variable(0)\nc = tf.train.Checkpoint(step=step, net=net)\nm = tf.train.CheckpointManager(c, 'd', max_to_keep=1)\nm.restore_or_initialize()\nwhile int(step) < 9:\n    m.save()", "yes"},
+		"TensorFlow, all again":    {"import tensorflow as tf\nc = tf.train.Checkpoint(step=tf.Variable(0), net=net)\nm = tf.train.CheckpointManager(c, 'd', max_to_keep=1)\nc.restore(m.latest_checkpoint)\nif m.latest_checkpoint:\n    print('restored', m.latest_checkpoint)\nfor _ in range(9):\n    c.step.assign_add(1)\n    m.save()", ""},
+		"accelerate":               {"if os.path.isdir('d'):\n    accelerator.load_state('d')\n    first = int(open('d/n').read())\nfor epoch in range(first, 9):\n    accelerator.save_state('d')", "yes"},
+		"accelerate, all again":    {"if os.path.isdir('d'):\n    accelerator.load_state('d')\n    print('loaded')\nfor _ in range(9):\n    accelerator.save_state('d')", ""},
+		"torch.distributed":        {"import torch.distributed.checkpoint as dcp\nstate = {'model': m, 'step': 0}\nif os.path.isdir('d'):\n    dcp.load(state, checkpoint_id='d')\nfor step in range(state['step'], 9):\n    dcp.save(state, checkpoint_id='d')", "yes"},
 		"keras":                    {"import keras\nm.fit(callbacks=[keras.callbacks.BackupAndRestore('b')])", "yes"},
 	} {
 		if got, _ := parse(options + c.body + "\n").loadsSnapshot(); got.Value != c.want {
@@ -329,4 +349,52 @@ func FuzzReadCommand(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestResumptionInModules: an option and the code that loads may be in other files of the directory of the script; functions there that
+// the script does not call do not count, nor do their options.
+func TestResumptionInModules(t *testing.T) {
+	const utils = `import argparse, os, torch
+def parser():
+    p = argparse.ArgumentParser()
+    p.add_argument("--resume", default="")
+    return p
+def load_checkpoint(path):
+    c = torch.load(path)
+    return c["epoch"]
+def begin(path):
+    if os.path.exists(path):
+        return torch.load(path)["epoch"]
+    return 0
+def save(state, path):
+    torch.save(state, path)
+`
+	const load = "    path = 'other.pt'\n    return torch.load(path)"
+	const train = "\nfor epoch in range(start, 9):\n    save({'epoch': epoch + 1}, 'c.pt')\n"
+	for name, c := range map[string]struct{ body, want string }{
+		"an option":          {"from utils import load_checkpoint, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = load_checkpoint(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
+		"a function":         {"from utils import begin, save\nstart = begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
+		"of the module":      {"import utils\nfrom utils import save\nstart = utils.begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
+		"its own condition":  {"import os\nfrom utils import load_checkpoint, save\nstart = 0\nif os.path.exists('c.pt'):\n    start = load_checkpoint('c.pt')", "line 5: if os.path.exists('c.pt'):"},
+		"its own variable":   {"import os\nfrom utils import load_checkpoint, save\nstart, path = 0, ''\npath = 'c.pt'\nif os.path.exists(path):\n    start = load_checkpoint(path)", "line 6: if os.path.exists(path):"},
+		"not called":         {"from utils import save\nstart = 0", ""},
+		"called by argument": {"from utils import begin, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = begin(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
+		"not there":          {"from others import begin, save\nstart = begin('c.pt')", ""},
+	} {
+		dir := t.TempDir()
+		for file, text := range map[string]string{"utils.py": utils + "def weights():\n" + load + "\n", "t.py": "import torch\n" + c.body + train} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		command := ReadCommand([]string{"python", "t.py"}, dir)
+		m := command.Mapping(nil)
+		r := command.Resumption(m)
+		if strings.Join(r.Evidence, " ") != c.want || len(m.Notes) > 0 {
+			t.Errorf("%s: %+v %q, want %q", name, r, m.Notes, c.want)
+		}
+		if name == "its own variable" && strings.Join(r.Snapshots, " ") != "c.pt" {
+			t.Errorf("%s: snapshots %q, want c.pt", name, r.Snapshots)
+		}
+	}
 }

@@ -40,9 +40,23 @@ func (s *script) readOptions() []option {
 			all = append(all, o)
 		}
 	}
+	for i := range s.statements { // if "--resume" in sys.argv:
+		t := s.statements[i].tokens
+		for k := range t {
+			if o := (option{toggle: true, line: s.statements[i].line}); inArgv(t, k) {
+				o.name(t[k].s)
+				all = append(all, o)
+			}
+		}
+	}
 	s.ownArguments(all)
 	all = append(all, s.fieldOptions()...)
 	return append(all, s.constantOptions()...)
+}
+
+// inArgv reports whether token k is a string that is looked for in the arguments of the script.
+func inArgv(t []token, k int) bool {
+	return t[k].kind == text && strings.HasPrefix(t[k].s, "-") && k+2 < len(t) && t[k+1].s == "in" && mentionsName(t[k+2:min(k+5, len(t))], "argv")
 }
 
 // ownArguments lets the arguments that a script gives its parser itself, parse_args(["--epochs", "4"]), replace the defaults.

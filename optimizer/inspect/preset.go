@@ -196,7 +196,7 @@ func (c *Command) declaredKnob(n string, m *Mapping) (knob, bool) {
 		}
 	}
 	if n == KnobResume {
-		return c.source.resumeKnob(m)
+		return c.resuming().resumeKnob(m)
 	}
 	var best *option
 	rank := -1

@@ -1,8 +1,11 @@
 package inspect
 
 import (
+	"cmp"
+	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"trainopt/internal/stat"
 )
@@ -18,6 +21,7 @@ type Command struct {
 	line   line
 	words  []word        // the program's own arguments
 	source *script       // parsed Script; nil without one
+	whole  *script       // the same with the local modules that it imports; nil without them
 	config []configEntry // settings in configuration files
 	inner  *Command      // the command run by a shell script; its arguments cannot be changed
 	many   bool          // the shell script runs several trainings, or one in a loop
@@ -57,7 +61,7 @@ func readCommand(argv []string, dir string, depth int) *Command {
 	}
 	var toggles map[string]bool
 	if c.source != nil {
-		toggles = c.source.toggles()
+		toggles = c.resuming().toggles()
 	}
 	c.words = readWords(argv, l.args, len(argv), toggles)
 	c.config = c.readConfigs()
@@ -71,7 +75,52 @@ func (c *Command) readScript(path string) bool {
 	}
 	src, _ := decode(data[:min(len(data), maxSource)])
 	c.Script, c.source = path, parse(src)
+	c.whole = c.source.withModules(filepath.Dir(path))
 	return true
+}
+
+// resuming returns the source in which the training may resume.
+func (c *Command) resuming() *script { return cmp.Or(c.whole, c.source) }
+
+// withModules returns the script followed by the modules of a directory that it imports; nil without any.
+func (s *script) withModules(dir string) *script {
+	all := strings.Join(s.lines, "\n")
+	var modules []module
+	for _, im := range s.imports {
+		path := strings.ReplaceAll(strings.TrimLeft(im.path, "."), ".", "/")
+		for _, p := range []string{path, filepath.Dir(path)} { // import utils, from utils import name
+			named := func(m module) bool { return m.name == p+".py" }
+			data, _, err := read(filepath.Join(dir, p+".py"))
+			if err == nil && len(all)+len(data) < maxSource && !slices.ContainsFunc(modules, named) {
+				src, _ := decode(data)
+				modules = append(modules, module{p + ".py", 1 + strings.Count(all, "\n")})
+				all += "\n" + src
+			}
+		}
+	}
+	if modules == nil {
+		return nil
+	}
+	return parse(all, modules...)
+}
+
+// module is a part of a script from another file, after a line.
+type module struct {
+	name  string
+	after int
+}
+
+// elsewhere reports whether a line is one of another file.
+func (s *script) elsewhere(line int) bool { return s.modules != nil && line > s.modules[0].after }
+
+// place names a line.
+func (s *script) place(line int) string {
+	for _, m := range slices.Backward(s.modules) {
+		if line > m.after {
+			return fmt.Sprintf("line %d of %s", line-m.after, m.name)
+		}
+	}
+	return fmt.Sprintf("line %d", line)
 }
 
 // shellInner returns the training command in a shell script or in the text of bash -c; nil without a literal one.

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -56,8 +55,8 @@ func (c *Command) Resumption(m Mapping) Resumption {
 	case c.source.protocol():
 		return Resumption{How: ResumeProtocol, Evidence: []string{"the script reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR and handles " + c.source.stopSignal().Value}}
 	default:
-		if f, names := c.source.loadsSnapshot(); f.Value != "" && (c.source.saves() || c.huggingFace() || names != nil && c.source.stateCall(saveCalls, dumpCalls, true) > 0) {
-			return Resumption{How: ResumeItself, Evidence: []string{fmt.Sprintf("line %d: %s", f.Line, f.Text)}, Snapshots: names}
+		if f, names := c.resuming().loadsSnapshot(); f.Value != "" && (c.resuming().saves() || c.huggingFace() || names != nil && c.resuming().stateCall(saveCalls, dumpCalls, true) > 0) {
+			return Resumption{How: ResumeItself, Evidence: []string{c.resuming().place(f.Line) + ": " + f.Text}, Snapshots: names}
 		}
 	}
 	if known {
@@ -95,7 +94,7 @@ func (s *script) saves() bool {
 }
 
 var (
-	fileCalls     = set("exists", "isfile", "is_file", "isdir", "is_dir", "glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "get_last_checkpoint", "find_latest_checkpoint")
+	fileCalls     = set("exists", "isfile", "is_file", "isdir", "is_dir", "glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "latest_step", "get_last_checkpoint", "find_latest_checkpoint")
 	progressWord  = regexp.MustCompile(`(?i)^\w*(epoch|step|iter|optim)\w*$`)
 	lengthWord    = regexp.MustCompile(`(?i)^(n|nb|num|max|total)_|(epoch|step|iter|iteration)s$|_per_`)
 	restoreWord   = regexp.MustCompile(`(?i)(load|restore|resume).*(ckpt|checkpoint|snapshot|state)|(ckpt|checkpoint|snapshot|state).*(load|restore|resume)|^(resume|restore)$`)
@@ -142,11 +141,19 @@ func (s *script) loadsSnapshot() (f Finding, names []string) {
 			for st.scope != "" && to < len(s.statements) && s.statements[to].scope == st.scope {
 				to++ // the code after a successful load
 			}
+		case s.loadsIfAny(st.tokens) && !s.tiedToArgument(i):
+			from, to = i, i+1
 		default:
 			continue
 		}
 		loads, progress := s.loads(from, to, 1)
-		if loads && (progress || s.returnsProgress(last(st.scope))) && !s.afterTraining(i) {
+		progress = progress || s.returnsProgress(last(st.scope))
+		if s.loadsIfAny(st.tokens) {
+			loads, progress = true, s.usesProgressOf(i)
+		} else if s.mentionsValue(st.tokens, "latest_step") || s.mentionsValue(st.tokens, "latest_checkpoint") && !s.mentionsValue(st.tokens, "train") {
+			progress = false // the number of the checkpoint is no progress if the training does not begin there
+		}
+		if loads && (progress || s.startsLoop(from, to)) && s.callsFreely(st) && !s.afterTraining(i) {
 			tested := s.statements[i : i+1]
 			if st.tokens[0].s == "except" {
 				tested = s.statements[from:i]
@@ -164,6 +171,83 @@ var (
 	braces   = regexp.MustCompile(`\{[^{}]*\}|%[-+0-9.]*[a-z]`)
 	fileName = regexp.MustCompile(`^[^\s{}/\\[\]]+\.[A-Za-z]\w{0,9}$`)
 )
+
+// loadsIfAny reports whether a statement loads the last checkpoint of a framework, or nothing if none was saved.
+func (s *script) loadsIfAny(t []token) bool {
+	for k := 1; k+2 < len(t); k++ {
+		switch {
+		case t[k-1].s != "." || t[k+1].s != "(" || t[0].s == "if":
+		case t[k].s == "load_checkpoint" && s.names["deepspeed"] > 0, t[k].s == "restore" && mentionsName(t[k:], "latest_checkpoint"), t[k].s == "restore_or_initialize":
+			return true
+		}
+	}
+	return false
+}
+
+// mentionsValue reports whether tokens, or the values of the variables in them, mention a name.
+func (s *script) mentionsValue(t []token, wanted string) bool {
+	return slices.ContainsFunc(t, func(one token) bool {
+		return one.kind == name && (one.s == wanted || len(s.value(one.s)) <= maxExpression && mentionsName(s.value(one.s), wanted))
+	})
+}
+
+// startsLoop reports whether a loop begins at what statements[from:to] assign or restore: by the first of several arguments of a
+// range, or the condition of a while.
+func (s *script) startsLoop(from, to int) bool {
+	var set []token
+	for _, st := range s.statements[from:to] {
+		t := st.tokens
+		if at := slices.IndexFunc(t, func(one token) bool { return one.s == "=" || one.s == "(" }); at > 0 && !(t[at].s == "=" && len(t) == at+2 && t[at+1].kind == number) {
+			set = append(set, t[:at]...)
+		}
+	}
+	for range 2 { // the checkpoint of a manager, the variables of a checkpoint
+		for _, one := range set {
+			if v := s.value(one.s); one.kind == name && len(v) <= maxExpression && mentionsName(v, "Checkpoint") || mentionsName(v, "CheckpointManager") {
+				set = append(set, v...)
+			}
+		}
+	}
+	for _, st := range s.statements[to:] {
+		head := st.tokens
+		switch at := slices.IndexFunc(head, func(one token) bool { return one.kind == name && one.s == "range" }); {
+		case head[0].s == "for" && at > 0 && at+1 < len(head) && head[at+1].s == "(":
+			args := arguments(head, brackets(head), at+1)
+			if len(args) < 2 {
+				continue
+			}
+			head = args[0].tokens
+		case head[0].s != "while":
+			continue
+		}
+		if slices.ContainsFunc(set, func(one token) bool { return one.kind == name && !keywords[one.s] && s.mentionsValue(head, one.s) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// callsFreely reports whether the function of a statement is called without an argument that is unset by default. A function of
+// another file must be called; a method of the script may be called by its framework.
+func (s *script) callsFreely(st *statement) bool {
+	called := false
+	for _, c := range s.calls {
+		if last(c.callee) != last(st.scope) || c.scope == st.scope {
+			continue
+		}
+		called = true
+		at, unset := s.statementAt(c.line), false
+		for _, a := range c.args {
+			for _, t := range a.tokens[:min(len(a.tokens), maxExpression)] {
+				unset = unset || t.kind == name && (stateWord.MatchString(t.s) || restoreWord.MatchString(t.s)) && (s.unsetOption(t.s) || s.holdsUnset(t.s))
+			}
+		}
+		if !unset && !s.tiedToArgument(s.statements[at].parent) {
+			return true
+		}
+	}
+	return st.scope == "" || !called && !s.elsewhere(st.line)
+}
 
 // fileNames appends the base names of the files that tokens mention, in strings or by variables to the given depth, as
 // patterns.
@@ -204,7 +288,7 @@ func (s *script) testsExistence(t []token) (tests, negated bool) {
 			negated = !negated
 		case one.kind == name && !keywords[one.s]:
 			v := s.value(one.s)
-			tests = tests || s.searches(t[i:min(i+2, len(t))]) || len(v) <= maxExpression && s.searches(v)
+			tests = tests || one.s == "latest_checkpoint" && i > 0 && t[i-1].s == "." || s.searches(t[i:min(i+2, len(t))]) || len(v) <= maxExpression && s.searches(v)
 		}
 	}
 	return tests, negated
@@ -259,6 +343,9 @@ func (s *script) tiedToArgument(i int) bool {
 			continue
 		}
 		for j, t := range st.tokens {
+			if inArgv(st.tokens, j) {
+				return true
+			}
 			if t.kind == name && !keywords[t.s] && (j == 0 || st.tokens[j-1].s != "." || s.optionTarget(st.tokens, j)) && (s.unsetOption(t.s) || s.holdsUnset(t.s)) {
 				return true
 			}
@@ -274,7 +361,7 @@ func (s *script) holdsUnset(variable string) bool {
 		return false
 	}
 	for j, t := range v {
-		if t.kind == name && j > 1 && v[j-1].s == "." && s.optionTarget(v, j) && s.unsetOption(t.s) {
+		if inArgv(v, j) || t.kind == name && j > 1 && v[j-1].s == "." && s.optionTarget(v, j) && s.unsetOption(t.s) {
 			return true
 		}
 	}

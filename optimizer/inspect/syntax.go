@@ -74,6 +74,7 @@ type imported struct {
 // script is a parsed source file, the input of all findings.
 type script struct {
 	lines       []string
+	modules     []module // other files at the end of lines
 	statements  []statement
 	imports     []imported
 	calls       []call
@@ -107,10 +108,10 @@ var compound = map[string]bool{
 	"def": true, "class": true, "async": true,
 }
 
-// parse parses Python source. It never fails.
-func parse(src string) *script {
+// parse parses Python source, at the end of which the modules are. It never fails.
+func parse(src string, modules ...module) *script {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
-	s := &script{lines: strings.Split(src, "\n"), names: map[string]int{}, aliases: map[string]string{},
+	s := &script{lines: strings.Split(src, "\n"), modules: modules, names: map[string]int{}, aliases: map[string]string{},
 		matched: map[*vocabulary]map[string]string{}, functions: map[string]int{}, passing: map[int]bool{}}
 	s.split(tokenize(src))
 	s.nest()

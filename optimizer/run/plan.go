@@ -49,8 +49,11 @@ func (r *run) refuseIfHopeless() (Result, bool) {
 		return Result{}, false
 	}
 	r.rec.Plan = r.planRecord(no.Plan, 0)
-	return Result{Code: CodeInfeasible, Err: fmt.Errorf("%s (known from %s); --yes starts it all the same and stops it at the limit",
-		no.Why, r.rec.Model.Basis), Record: r.rec}, true
+	way := "; --yes starts it all the same and stops it at the limit"
+	if r.Lease != nil { // of a cluster, which has no such option
+		way = ""
+	}
+	return Result{Code: CodeInfeasible, Err: fmt.Errorf("%s (known from %s)%s", no.Why, r.rec.Model.Basis, way), Record: r.rec}, true
 }
 
 // firstAllocation returns the allocation and the label of the first launch: the plan if earlier runs suffice for one,

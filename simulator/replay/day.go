@@ -351,9 +351,9 @@ func seconds(s *float64) float64 {
 	return *s
 }
 
-// countSeconds makes the seconds of its last life the steps of a job that has done its work and reported no progress.
+// countSeconds makes the seconds of its last life the steps of a job that has ended and reported no progress.
 func (j *job) countSeconds() {
-	if n := len(j.Lives); n > 0 && j.ended() && !(j.Done > 0) {
+	if n := len(j.Lives); n > 0 && j.State.Ended() && !math.IsNaN(j.End) && !(j.Done > 0) {
 		l := j.Lives[n-1]
 		j.silent, j.Done, j.Total = true, l.Left-l.Start, l.Left-l.Start
 		l.Worked, l.Done = l.Start, l.Before+j.Done

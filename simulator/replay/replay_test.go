@@ -442,9 +442,16 @@ func TestWasteIsCounted(t *testing.T) {
 	}
 }
 
-// TestSilentJob: a job that reports no progress is simulated with the time for which it had its devices, which is neither a
+// TestSilentJob: a job that reports no progress, whether or not it failed, is simulated with the time for which it had its devices, which is neither a
 // start nor lost, so that it occupies them in the simulated day, too.
 func TestSilentJob(t *testing.T) {
+	for state, compared := range map[cluster.State]int{cluster.Done: 2, cluster.Failed: 1, cluster.Cancelled: 1} {
+		silentJob(t, state, compared)
+	}
+}
+
+func silentJob(t *testing.T, state cluster.State, compared int) {
+	t.Helper()
 	two := 2.0
 	at := func(s float64) float64 { return monday + s }
 	events := []cluster.Event{
@@ -454,7 +461,7 @@ func TestSilentJob(t *testing.T) {
 		{Kind: cluster.EventSubmit, Time: at(1), Job: 2, GPUs: 1, Total: 100, Command: "loud"},
 		{Kind: cluster.EventPin, Time: at(2), Job: 1},
 		{Kind: cluster.EventLeft, Time: at(50), Job: 1, Reason: "exited"},
-		{Kind: cluster.EventEnd, Time: at(50), Job: 1, State: cluster.Done, CostUSD: 1},
+		{Kind: cluster.EventEnd, Time: at(50), Job: 1, State: state, CostUSD: 1},
 		{Kind: cluster.EventStart, Time: at(50), Job: 2, Stretch: 1, Device: "a", GPUs: 1, Do: "start"},
 		{Kind: cluster.EventRunning, Time: at(53), Job: 2, Seconds: &two},
 		{Kind: cluster.EventRate, Time: at(60.25), Job: 2, Device: "a", GPUs: 1, Seen: 2, Done: 16},
@@ -462,11 +469,11 @@ func TestSilentJob(t *testing.T) {
 		{Kind: cluster.EventEnd, Time: at(102), Job: 2, State: cluster.Done, Done: 100, Total: 100, CostUSD: 1},
 	}
 	a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 5})
-	if a.Compared != 2 || math.Abs(float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS)-1) > 0.01 {
-		t.Errorf("%d jobs compared, mean completion time %g s live, %g s simulated", a.Compared, float64(a.Live.MeanJCTS), float64(a.Simulated.MeanJCTS))
+	if a.Compared != compared || math.Abs(float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS)-1) > 0.01 {
+		t.Errorf("%s: %d jobs compared, mean completion time %g s live, %g s simulated", state, a.Compared, float64(a.Live.MeanJCTS), float64(a.Simulated.MeanJCTS))
 	}
 	if a.Waste.StartingS != 2 || a.Waste.RepeatedS != 0 || a.Waste.Lost != 0 {
-		t.Errorf("waste %+v, want the start of the other job alone", a.Waste)
+		t.Errorf("%s: waste %+v, want the start of the other job alone", state, a.Waste)
 	}
 }
 

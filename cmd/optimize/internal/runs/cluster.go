@@ -296,7 +296,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 			}
 			text := "draining: no more jobs are admitted"
 			if save {
-				text = "draining: jobs save and stop; the next server continues them"
+				text = "draining: jobs that keep their work save and stop, and the next server continues them; others run to their end"
 			}
 			if err := cluster.Drain(e.State(), save); err != nil {
 				return err
@@ -325,7 +325,7 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 				switch {
 				case errors.Is(err, fs.ErrNotExist):
 					return cli.Usagef("job %d: does not exist; optimize cluster jobs lists them", id)
-				case err != nil:
+				case j == nil:
 					return err
 				case j.State.Ended():
 					return cli.Usagef("job %d has ended: %s", id, j.State)

@@ -73,7 +73,7 @@ func (o *jobsOptions) run() error {
 		return err
 	}
 	for _, err := range damaged {
-		fmt.Fprintf(o.Stderr, "warning: %s; the server leaves it out\n", cli.OneLine(err.Error()))
+		fmt.Fprintf(o.Stderr, "warning: %s\n", cli.OneLine(err.Error()))
 	}
 	doc := document{Schema: 1, Served: alive, Server: server, Jobs: []jobDocument{}}
 	now := time.Now()

@@ -142,7 +142,7 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	if cfg.Resume == "auto" && ins.Resumable.Value != "yes" && command.Resumption(command.Mapping(cfg.Knobs)).How == inspect.ResumeNone {
 		fmt.Fprintf(o.Stderr, "%s is not known to load a checkpoint, so that the job keeps its devices until it ends. If it loads one when it starts, submit it with --resumable yes; if by an argument, with --knob resume=FLAG={path}\n", cfg.Name)
 	}
-	s := cluster.Spec{Distributed: command.Distributed(), Submitted: time.Now().UTC(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
+	s := cluster.Spec{Distributed: command.Distributed(), Submitted: time.Now().UTC(), BootID: resources.BootID(), Uptime: run.SystemClock{}.Monotonic().Seconds(), User: cmp.Or(o.user, userName(o.Env)), Weight: o.weight, Config: cfg}
 	text, flag := cfg.GPUs, "--gpus"
 	if (text == "" || text == "0") && cfg.CPUs != "" {
 		text, flag, s.CPUs = cfg.CPUs, "--cpus", true
@@ -168,7 +168,7 @@ func (o *submitOptions) await(id int) error {
 	defer tick.Stop()
 	for {
 		j, _, err := cluster.ReadJob(o.State(), id)
-		if err != nil {
+		if j == nil {
 			return err
 		}
 		if j.State.Ended() {
