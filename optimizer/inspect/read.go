@@ -82,7 +82,10 @@ func (c *Command) readScript(path string) bool {
 // resuming returns the source in which the training may resume.
 func (c *Command) resuming() *script { return cmp.Or(c.whole, c.source) }
 
-// withModules returns the script followed by the modules of a directory that it imports; nil without any.
+// maxWhole is the limit of a script with its modules, in bytes: reading 256 KiB takes some 0.1 s.
+const maxWhole = 256 << 10
+
+// withModules returns the script followed by the modules of a directory that it imports, those that fit; nil without any.
 func (s *script) withModules(dir string) *script {
 	all := strings.Join(s.lines, "\n")
 	var modules []module
@@ -91,7 +94,7 @@ func (s *script) withModules(dir string) *script {
 		for _, p := range []string{path, filepath.Dir(path)} { // import utils, from utils import name
 			named := func(m module) bool { return m.name == p+".py" }
 			data, _, err := read(filepath.Join(dir, p+".py"))
-			if err == nil && len(all)+len(data) < maxSource && !slices.ContainsFunc(modules, named) {
+			if err == nil && len(all)+len(data) < maxWhole && !slices.ContainsFunc(modules, named) {
 				src, _ := decode(data)
 				modules = append(modules, module{p + ".py", 1 + strings.Count(all, "\n")})
 				all += "\n" + src
