@@ -63,6 +63,30 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
+// TestEngineNamesAreCompleted checks that every --engine completes all engines, which its help text must list.
+func TestEngineNamesAreCompleted(t *testing.T) {
+	t.Parallel()
+	w, found := newWorld(t), 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if f := cmd.Flags().Lookup("engine"); f != nil && !f.Hidden {
+			found++
+			path := strings.Fields(cmd.CommandPath())[1:]
+			_, out, _ := w.run(slices.Concat([]string{cobra.ShellCompNoDescRequestCmd}, path, []string{"--engine", ""})...)
+			if want := strings.Join(cli.EngineNames(), "\n") + "\n:"; !strings.HasPrefix(out, want) {
+				t.Errorf("%s --engine completes %q, want %q", cmd.CommandPath(), out, want)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(&cli.Env{}))
+	if found < 5 {
+		t.Errorf("%d commands with --engine found: the test looks in the wrong place", found)
+	}
+}
+
 // TestSeveralScripts checks that scripts run in sequence with one summary, and that the exit code is the first nonzero
 // one.
 func TestSeveralScripts(t *testing.T) {

@@ -52,7 +52,7 @@ func (f *measureFlags) add(o cli.Options) {
 	fs.StringVar(&f.budget, "timeout", "", "maximum real `DURATION` of the measurements (default: no limit)")
 	fs.StringVar(&f.precision, "precision", "5%", "repeat a pattern until its 90 % intervals are at most ± this `SHARE` of the mean")
 	fs.StringVar(&f.foreign, "max-foreign", "50%", "repeat, or else flag, measurements during which others took more than this `SHARE` of the node")
-	fs.StringVar(&f.engine, "engine", local, "where patterns are measured: local (this machine) | slurm (a job with a node for itself each)")
+	fs.StringVar(&f.engine, "engine", local, "where patterns are measured: local|slurm (a job with a node for itself each)")
 	fs.StringArrayVar(&f.engineArgs, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=cpu, --time=60 (repeatable)")
 	fs.Uint64Var(&f.seed, "seed", 0, "random seed of the order of measurements")
 }

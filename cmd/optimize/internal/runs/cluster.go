@@ -68,7 +68,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	}
 	o.Options = e.Options(cmd)
 	f := o.Flags
-	f.StringVar(&o.engine, "engine", "local", "where jobs run: local (this machine) | slurm")
+	f.StringVar(&o.engine, "engine", "local", "where jobs run: local|slurm")
 	f.StringArrayVar(&o.engineArgs, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)")
 	f.StringVar(&o.policy, "policy", "", "policy, see optimize simulate rounds --list-policies (default: that of the last server, else "+defaultPolicy+")")
 	f.StringVar(&o.round, "round", "6m", "longest time between two decisions, `DUR`, and the length of a lease")
