@@ -188,7 +188,7 @@ func mostWorth(p *pairing, from int, taken []bool, room []int) float64 {
 func TestPairingIsNearTheOptimum(t *testing.T) {
 	for name, mixed := range map[string]bool{"one size": false, "two sizes": true} {
 		worst, got, best := 1.0, 0.0, 0.0
-		rapid.Check(t, func(r *rapid.T) {
+		check := func(r *rapid.T) {
 			p := pairingCase(r, rapid.IntRange(2, 7).Draw(r, "jobs"), mixed)
 			p.pair()
 			checkPairing(r, p)
@@ -206,7 +206,10 @@ func TestPairingIsNearTheOptimum(t *testing.T) {
 			if optimum > 0 {
 				worst = min(worst, worth/optimum)
 			}
-		})
+		}
+		for range 4 { // of 100 cases the mean differs by up to two percent
+			rapid.Check(t, check)
+		}
 		t.Logf("%s: %.4f of the optimum on average, at worst %.4f", name, got/best, worst)
 		if got < 0.97*best {
 			t.Errorf("%s: %.4f of the optimum on average", name, got/best)
