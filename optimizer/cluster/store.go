@@ -183,7 +183,10 @@ func ReadJob(stateDir string, id int) (*Job, *Spec, error) {
 	if jobErr == nil && job.ID != id {
 		jobErr = fmt.Errorf("read %s: not the state of this job", filepath.Join(jobDir(stateDir, id), "job.json"))
 	}
-	err := cmp.Or(specErr, jobErr)
+	err := specErr
+	if err == nil {
+		err = jobErr
+	}
 	if err == nil {
 		return &job, &spec, nil
 	}
