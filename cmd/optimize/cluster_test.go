@@ -264,7 +264,7 @@ for epoch in range(start, 100):
 			t.Errorf("the drained server: %v", err)
 		}
 		if _, err := os.Stat(snapshot); err != nil {
-			t.Fatal(err)
+			t.Fatalf("life %d: %v: %+v", life, err, w.clusterJobs()[1])
 		}
 		if life == 0 {
 			os.Remove(snapshot)

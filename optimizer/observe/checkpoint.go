@@ -122,9 +122,9 @@ func (f *CheckpointFinder) Report(path string, at time.Time) {
 func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = true }
 
 // Confirm adds the files with a name of CheckpointOptions.Names that were modified since a request to save, which succeeded.
-func (f *CheckpointFinder) Confirm(since time.Time) {
+func (f *CheckpointFinder) Confirm(asked time.Time) {
 	for _, c := range f.search() {
-		if matches(f.o.Names, filepath.Base(c.path)) && !since.After(time.Unix(0, c.stamp.modified)) {
+		if matches(f.o.Names, filepath.Base(c.path)) && !since(asked).After(time.Unix(0, c.stamp.modified)) {
 			f.Known(c.path)
 		}
 	}

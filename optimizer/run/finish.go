@@ -69,7 +69,7 @@ func (r *run) finish() Result {
 	}
 	r.observe()
 	if r.savedAtEnd() {
-		r.checkpoints.finder.Confirm(r.Clock.Now().Add(r.Pending.AskedAt - r.elapsed() + r.checkpoints.fileClock))
+		r.checkpoints.finder.Confirm(r.Clock.Now().Add(r.Pending.AskedAt - r.existed() + r.checkpoints.fileClock))
 	}
 	r.scanCheckpoints(true)
 	r.closeSegment(now)

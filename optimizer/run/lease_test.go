@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +87,41 @@ func TestRemovedCheckpoint(t *testing.T) {
 				t.Errorf("%d starts, %v; outcome %+v, waste %+v", len(on), on[1].command.Args, res.Record.Outcome, res.Record.Waste)
 			}
 		})
+	}
+}
+
+// TestSnapshotOfALateExit: a snapshot that the script wrote once, on request, is the checkpoint of the run, however late the agent
+// notices the exit of the job.
+func TestSnapshotOfALateExit(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, nil)
+	snapshot := filepath.Join(s.cfg.Dir, "state.json")
+	s.play = func(a *actor) launch.Exit {
+		for a.epoch < 3 && a.work(6, 1) {
+		}
+		s.interrupts <- syscall.SIGINT
+		if !s.wait("the request", func(Status) bool { return a.mustGo() }) {
+			return failed(1)
+		}
+		s.clock.advance(at(0.1))
+		now := s.clock.Now()
+		if err := errors.Join(os.WriteFile(snapshot, []byte(`{"epoch": 3}`), 0o600), os.Chtimes(snapshot, now, now)); err != nil {
+			t.Error(err)
+		}
+		e := left
+		e.Ran = s.clock.Monotonic() - a.from
+		s.clock.advance(at(5))
+		return e
+	}
+	script := "import json, os\nstart = 0\nif os.path.exists('state.json'):\n    start = json.load(open('state.json'))['epoch']\n" +
+		"for epoch in range(start, 6):\n    json.dump({'epoch': epoch + 1}, open('state.json', 'w'))\n"
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Train, s.cfg.Resume = "train.py", resumableYes
+	res := s.runWithSignals()
+	if cp := res.Record.Checkpoint; res.Code != CodeInterrupt || cp == nil || filepath.Base(cp.Path) != "state.json" {
+		t.Errorf("exit %d (%v), checkpoint %+v, want state.json", res.Code, res.Err, cp)
 	}
 }
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -260,7 +261,7 @@ func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
 	a.write() // so that the agent's first read finds it
 	go func() {
 		exit := s.play(a)
-		exit.At, exit.Ran = s.clock.Now(), s.clock.Monotonic()-a.from
+		exit.At, exit.Ran = s.clock.Now(), cmp.Or(exit.Ran, s.clock.Monotonic()-a.from) // Ran is set if it is noticed late
 		a.exit = exit
 		close(a.done)
 	}()
