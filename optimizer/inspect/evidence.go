@@ -22,6 +22,8 @@ type optionUse struct {
 	line int
 	// choice is the value with which the script compares the option before it loads: "resume" of --init_from.
 	choice string
+	// snapshots are patterns of the names of the files that the script loads if the option is set, as far as they are literal.
+	snapshots []string
 }
 
 var (
@@ -137,10 +139,10 @@ func (s *script) useInCondition(i, at int) optionUse {
 		negated = none && t[at+1].s != "!="
 	}
 	from, to := s.branch(i, negated)
-	if loads, progress := s.loads(from, to, 1); !loads || !progress {
+	if loads, progress := s.loads(from, to, 1); !loads || !progress && !s.startsLoop(from, to) {
 		return optionUse{}
 	}
-	u := optionUse{use: restored, line: s.loadLine(from, to)}
+	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1)}
 	for j, one := range t {
 		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
 			u.choice = one.s
@@ -148,6 +150,20 @@ func (s *script) useInCondition(i, at int) optionUse {
 		}
 	}
 	return u
+}
+
+// loadedFiles appends the names of the files that statements[from:to] mention; functions of the script that restore state are
+// followed to the given depth.
+func (s *script) loadedFiles(names []string, from, to, depth int) []string {
+	for _, st := range s.statements[from:to] {
+		names = s.fileNames(names, st.tokens, 2)
+		for _, t := range st.tokens {
+			if at := s.defined(t.s); depth > 0 && t.kind == name && restoreWord.MatchString(t.s) && at >= 0 {
+				names = s.loadedFiles(names, at+1, s.blockEnd(at), depth-1)
+			}
+		}
+	}
+	return names
 }
 
 // loadLine returns the line of the first load in statements[from:to], otherwise of the first statement.
@@ -328,6 +344,9 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		k.Template = flag
 	case found.choice != "":
 		k.Template = flag + "=" + found.choice
+	}
+	if !k.TakesValue() {
+		k.snapshots = found.snapshots
 	}
 	if k.restores = found.use == restored; k.restores {
 		k.Source += ", loaded in " + s.place(found.line)

@@ -60,17 +60,18 @@ func TestResumeOption(t *testing.T) {
 		"an evaluation":        {`p.add_argument("--evaluate", action="store_true")`, by("if args.evaluate", `"best.pt"`) + "\n    sys.exit()", "", ""},
 		"in a library":         {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
 
-		"in the arguments":    {"import sys", by(`if "--resume" in sys.argv`, `"ckpt.pt"`), "", "--resume"},
-		"a variable of them":  {"import sys", "again = \"--resume\" in sys.argv\n" + by(`if again and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "--resume"},
-		"the opposite":        {"import sys", by(`if "--fresh" not in sys.argv and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "itself"},
-		"its own format":      {`p.add_argument("--resume", default="")`, "if args.resume:\n    start = int(open(args.resume).read())", "", "--resume={path}"},
-		"of a tracker":        {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},
-		"unused":              {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},
-		"printed":             {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
-		"weights":             {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
-		"weights, other name": {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
-		"data":                {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
-		"the other way round": {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
+		"in the arguments":         {"import sys", by(`if "--resume" in sys.argv`, `"ckpt.pt"`), "", "--resume"},
+		"a variable of them":       {"import sys", "again = \"--resume\" in sys.argv\n" + by(`if again and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "--resume"},
+		"the opposite":             {"import sys", by(`if "--fresh" not in sys.argv and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "itself"},
+		"its own format":           {`p.add_argument("--resume", default="")`, "if args.resume:\n    start = int(open(args.resume).read())", "", "--resume={path}"},
+		"of a tracker":             {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},
+		"a toggle, its own format": {`p.add_argument("--resume", action="store_true")`, "import json\nif args.resume:\n    start = json.load(open(f\"{args.epochs}/state.json\"))", "", "--resume"},
+		"unused":                   {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},
+		"printed":                  {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
+		"weights":                  {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
+		"weights, other name":      {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
+		"data":                     {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
+		"the other way round":      {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -89,6 +90,9 @@ func TestResumeOption(t *testing.T) {
 			}
 			if got != c.want {
 				t.Errorf("%q, want %q: %+v %q", got, c.want, r, m.Notes)
+			}
+			if names := strings.Join(r.Snapshots, " "); r.How == ResumeArgument && strings.Contains(got, "{path}") != (names == "") {
+				t.Errorf("%s: snapshots %q; want names if and only if the argument is not a path", got, names)
 			}
 		})
 	}

@@ -34,6 +34,7 @@ type knob struct {
 	Source string
 
 	restores  bool       // resume: the script reads progress from what the argument names
+	snapshots []string   // resume without a value: patterns of the names of the files that the script loads
 	launcher  string     // launcher that takes the argument; "" for the program itself
 	spellings [][]string // canonical synonyms, by argument of the template
 	toggles   map[string]bool

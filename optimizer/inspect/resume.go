@@ -31,8 +31,8 @@ type Resumption struct {
 	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
 	// Restores reports that the script reads progress from the checkpoint that its argument names.
 	Restores bool
-	// Snapshots are patterns of the base names of the files from which a script with ResumeItself continues, as far as they
-	// are literal. They may have any format.
+	// Snapshots are patterns of the base names of the files from which a script continues whose arguments do not name them, as
+	// far as they are literal. They may have any format.
 	Snapshots []string
 }
 
@@ -40,7 +40,7 @@ type Resumption struct {
 // precedence over the script's own mechanism.
 func (c *Command) Resumption(m Mapping) Resumption {
 	k, known := m.Knob(KnobResume)
-	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}, Restores: k.restores}
+	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}, Restores: k.restores, Snapshots: k.snapshots}
 	argument.Wants, argument.Names = c.resumeWants(k)
 	switch {
 	case known && k.Source == "--knob":

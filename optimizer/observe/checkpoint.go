@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -121,10 +122,17 @@ func (f *CheckpointFinder) Report(path string, at time.Time) {
 // change. It counts regardless of its name and location, but not as reported.
 func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = true }
 
-// Confirm adds the files with a name of CheckpointOptions.Names that were modified since a request to save, which succeeded.
-func (f *CheckpointFinder) Confirm(asked time.Time) {
+// Confirm adds the files with a name of CheckpointOptions.Names that were modified since a time, after which the training has
+// ended. A pattern such as *.json, which is no name, may be that of other files.
+func (f *CheckpointFinder) Confirm(from time.Time) {
+	names := slices.DeleteFunc(slices.Clone(f.o.Names), func(pattern string) bool {
+		return !strings.ContainsFunc(strings.TrimSuffix(pattern, filepath.Ext(pattern)), unicode.IsLetter)
+	})
+	if len(names) == 0 {
+		return
+	}
 	for _, c := range f.search() {
-		if matches(f.o.Names, filepath.Base(c.path)) && !since(asked).After(time.Unix(0, c.stamp.modified)) {
+		if matches(names, filepath.Base(c.path)) && !since(from).After(time.Unix(0, c.stamp.modified)) {
 			f.Known(c.path)
 		}
 	}

@@ -231,18 +231,19 @@ func TestWeakNames(t *testing.T) {
 }
 
 // TestConfirmedSnapshots: files of the names from which the script continues, written once, are checkpoints if the training wrote
-// them when it was asked to save.
+// them; not those of a pattern that names nothing.
 func TestConfirmedSnapshots(t *testing.T) {
 	p := newPlace(t)
-	f := p.finder(CheckpointOptions{Names: []string{"*.pkl"}})
-	p.write("vocabulary.pkl", "1")
+	f := p.finder(CheckpointOptions{Names: []string{"state_*.pkl", "*.json", "*_*.npz"}})
+	p.write("state_1.pkl", "1")
 	p.later(time.Minute)
-	asked := p.now
-	p.write("state.pkl", "1")
-	p.write("metrics.json", "1")
-	f.Confirm(asked)
+	began := p.now
+	for _, name := range []string{"state_2.pkl", "metrics.json", "train_data.npz", "vocabulary.pkl"} {
+		p.write(name, "1")
+	}
+	f.Confirm(began)
 	p.later(time.Minute)
-	if got := p.find(f); got != "state.pkl" {
+	if got := p.find(f); got != "state_2.pkl" {
 		t.Errorf("found %q", got)
 	}
 }

@@ -251,14 +251,14 @@ func eachWritable(proc string, pid int, each func(path string, l fileMeta)) {
 // writingWithin is the time since its last change within which an open checkpoint is still being written.
 const writingWithin = 2 * time.Second
 
-// WritesCheckpoint reports whether one of the processes of this machine is writing a file that is named as a checkpoint: it is
-// open for writing and has just changed.
-func WritesCheckpoint(pids []int) bool {
+// WritesCheckpoint reports whether one of the processes of this machine is writing a file that is named as a checkpoint, or
+// matches one of the patterns: it is open for writing and has just changed.
+func WritesCheckpoint(pids []int, patterns []string) bool {
 	writes := false
 	for _, pid := range pids {
 		eachWritable("/proc", pid, func(path string, l fileMeta) {
 			_, s := recognise(path, false)
-			writes = writes || s == strong && time.Since(l.modified) < writingWithin
+			writes = writes || (s == strong || matches(patterns, filepath.Base(path))) && time.Since(l.modified) < writingWithin
 		})
 	}
 	return writes

@@ -206,11 +206,8 @@ func (r *run) elapsed() time.Duration {
 	if r.ended != nil && r.endedAt > 0 {
 		return r.endedAt
 	}
-	return r.existed()
+	return r.elapsedBefore + r.Clock.Monotonic() - r.started
 }
-
-// existed is elapsed, but advances after the end as well.
-func (r *run) existed() time.Duration { return r.elapsedBefore + r.Clock.Monotonic() - r.started }
 
 func (r *run) spent() float64 {
 	return float64(r.meter.Total(r.elapsed())) + r.besideUSD(r.Clock.Now())

@@ -28,6 +28,7 @@ type checkpointTracker struct {
 	// fileClock is by how much the clock of the file system is ahead of that of this machine.
 	fileClock time.Duration
 
+	foreign string        // path of the newest one if it was written while the run had ended
 	fresh   bool          // the newest one appeared in this tick
 	resumed bool          // the running process was started from a checkpoint of the script
 	lookAt  time.Duration // elapsed time of the next scan
@@ -95,12 +96,13 @@ func (r *run) scanCheckpoints(force bool) {
 	look := r.Clock.Now()
 	if r.job == nil { // nothing is being written any more
 		look = look.Add(settledSave)
+		s.finder.Confirm(r.rec.StartedAt.Add(s.fileClock))
 	}
 	s.files = s.finder.Find(look.Add(s.fileClock))
 	for i := range s.files {
 		s.files[i].Time = s.files[i].Time.Add(-s.fileClock)
 	}
-	s.files = r.saved(slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) }))
+	s.files = r.saved(r.own(slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })))
 	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
 	newest, ok := observe.LatestCheckpoint(s.files)
 	if !ok {
@@ -112,6 +114,35 @@ func (r *run) scanCheckpoints(force bool) {
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
 	r.noteCheckpoint()
+}
+
+// absence is a time between two lives of a run, in which others may have written checkpoints where the run writes its own.
+type absence struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// endSlack is the time after the recorded end of a run in which its last files may be dated.
+const endSlack = 3 * time.Second
+
+// foreign reports whether a checkpoint was written while the run had ended.
+func (f *facts) foreign(c observe.CheckpointFile) bool {
+	return slices.ContainsFunc(f.Absences, func(a absence) bool { return c.Time.After(a.From.Add(endSlack)) && c.Time.Before(a.To) })
+}
+
+// own removes checkpoints that were written while the run had ended, if it has others.
+func (r *run) own(files []observe.CheckpointFile) []observe.CheckpointFile {
+	own := slices.DeleteFunc(slices.Clone(files), r.foreign)
+	if r.checkpoints.foreign = ""; len(own) < len(files) {
+		newest, _ := observe.LatestCheckpoint(files)
+		if r.foreign(newest) {
+			r.checkpoints.foreign = newest.Path
+		}
+	}
+	if len(own) == 0 {
+		return files
+	}
+	return own
 }
 
 // saved removes files that the observer did not report if it reported others with progress: they may be exports of the model

@@ -57,9 +57,11 @@ type facts struct {
 	// their place with other jobs.
 	PlacedUSD float64         `json:"placed_usd,omitempty"`
 	SharedUSD map[int]float64 `json:"shared_usd,omitempty"`
-	Asked     string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
-	Notified  []string        `json:"notified,omitempty"` // keys of the messages sent about the run
-	Market    marketFacts     `json:"market,omitzero"`
+	// Absences are the times for which the run had ended before it was resumed.
+	Absences []absence   `json:"absences,omitempty"`
+	Asked    string      `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
+	Notified []string    `json:"notified,omitempty"` // keys of the messages sent about the run
+	Market   marketFacts `json:"market,omitzero"`
 	// SiteProbes are the measurements on other kinds of nodes of the engine; Departures counts the decisions to move to
 	// one, Left is set after the first move, and FirstBaseline is the baseline on the first kind.
 	SiteProbes    []*siteProbe   `json:"site_probes,omitempty"`

@@ -68,9 +68,6 @@ func (r *run) finish() Result {
 		}
 	}
 	r.observe()
-	if r.savedAtEnd() {
-		r.checkpoints.finder.Confirm(r.Clock.Now().Add(r.Pending.AskedAt - r.existed() + r.checkpoints.fileClock))
-	}
 	r.scanCheckpoints(true)
 	r.closeSegment(now)
 	r.meter.Stop(now)

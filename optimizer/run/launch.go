@@ -285,6 +285,9 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 	if f.Path != "" {
 		r.event(Info, "resuming from %s", f.Path)
 	}
+	if other := r.checkpoints.foreign; other != "" && (other == f.Path || r.resumption.How == inspect.ResumeItself || r.resumption.Wants == inspect.ResumeTakesNothing) {
+		r.event(Warning, "%s was written after this run had ended: the training continues from what that contains", other)
+	}
 }
 
 // jobEnvironment returns the environment of the job: the inherited one with the allocation, the log file and the
@@ -380,17 +383,21 @@ func (r *run) beginAgain() {
 	r.log.Restart(r.OwnLog, r.Clock.Now())
 }
 
-// mayRestart reports whether a failed job is restarted: it must be resumable, and have made progress, been killed
-// from outside, or requested a restart by its exit code. A script that fails before it logs any progress is not
-// restarted.
-func (f *facts) mayRestart(exit launch.Exit) bool {
-	if !f.Resumable || f.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
+// mayRestart reports whether a failed job that has a checkpoint is restarted: one that saves on request must have made
+// progress, been killed from outside, or requested a restart by its exit code; one with checkpoints of its own, which may
+// be older, must have been killed by SIGKILL from outside or have requested it. A script that fails before it logs any
+// progress is not restarted.
+func (r *run) mayRestart(exit launch.Exit) bool {
+	if r.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
 		return false
 	}
-	if rest, ok := f.Progress.Remaining(); ok && rest <= 0 && exit.Reason == launch.Exited && exit.Code != exitTryAgain {
+	if !r.Resumable {
+		return r.canResume() && (exit.Signal == "SIGKILL" && exit.Reason == launch.Killed || exit.Reason == launch.Exited && (exit.Code == exitTryAgain || exit.Code == 128+int(syscall.SIGKILL)))
+	}
+	if rest, ok := r.Progress.Remaining(); ok && rest <= 0 && exit.Reason == launch.Exited && exit.Code != exitTryAgain {
 		return false // the fault is in what follows the training: every restart would repeat it
 	}
-	return f.Progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
+	return r.Progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
 }
 
 // failure is an exit that was not requested, and where the training was.

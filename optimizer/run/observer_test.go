@@ -269,6 +269,7 @@ func TestRewoundJobIsStopped(t *testing.T) {
 		}
 		return finished
 	})
+	s.cfg.Restarts = -1
 	res := s.run()
 	if res.Code != CodeTraining {
 		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
@@ -316,6 +317,7 @@ func TestCheckpointOfUnknownPosition(t *testing.T) {
 		}
 		return died("SIGKILL")
 	})
+	s.cfg.Restarts = -1
 	res := s.run()
 	if res.Code != CodeTraining || res.Record.Checkpoint == nil {
 		t.Fatalf("exit %d (%v), checkpoint %+v; want the failure of the first start, after a checkpoint", res.Code, res.Err, res.Record.Checkpoint)
@@ -352,6 +354,7 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 		save()
 		return died("SIGKILL")
 	})
+	s.cfg.Restarts = -1
 	res := s.run()
 	if res.Code != CodeTraining {
 		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)

@@ -118,6 +118,9 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.watchdog.grace = r.Config.Grace
 	r.Phase = cmp.Or(r.Phase, probing)
 	r.inspect(r.rec.Script.Path, &r.facts)
+	if at := r.rec.FinishedAt; r.Ended && at != nil {
+		r.Absences = append(r.Absences, absence{*at, r.Clock.Now()})
+	}
 	r.openCheckpoints()
 	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) && !r.mayBeginAgain() {
 		return refuse(r.noCheckpoint("its job has ended"))

@@ -1,9 +1,11 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,5 +207,153 @@ func TestResumeBeforeTheStart(t *testing.T) {
 	}
 	if text, err := s.agent().StopRun(t.Context(), empty, 0); err != nil || !strings.Contains(text, "nothing runs") {
 		t.Errorf("stop: %q, %v", text, err)
+	}
+}
+
+// TestRestartedAfterAKill: a training with checkpoints of its own continues from the last one after SIGKILL by another process,
+// and is not restarted after its own failure, without a checkpoint, or against --max-restarts.
+func TestRestartedAfterAKill(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit     launch.Exit
+		saves    bool
+		restarts int
+		starts   int
+	}{
+		"killed":                     {died("SIGKILL"), true, 0, 2},
+		"killed, told by a shell":    {failed(137), true, 0, 2},
+		"a request for a restart":    {failed(exitTryAgain), true, 0, 2},
+		"its own failure":            {failed(1), true, 0, 1},
+		"out of memory":              {launch.Exit{Reason: launch.OOM, Code: -1, Signal: "SIGKILL"}, true, 0, 1},
+		"killed, nothing saved":      {died("SIGKILL"), false, 0, 1},
+		"killed, no restarts wanted": {died("SIGKILL"), true, -1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 1) {
+					if c.saves && a.epoch == 4 && a.n == 1 {
+						a.checkpoint()
+					}
+					if a.epoch == 6 && a.n == 1 {
+						return c.exit
+					}
+				}
+				return finished
+			})
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(500 * time.Millisecond)
+				}
+			}
+			s.cfg.Restarts = c.restarts
+			res := s.run()
+			code := CodeTraining
+			if c.starts > 1 {
+				code = CodeDone
+			}
+			on := s.started()
+			if res.Code != code || len(on) != c.starts {
+				t.Fatalf("exit %d (%v) after %d starts, want %d after %d", res.Code, res.Err, len(on), code, c.starts)
+			}
+			if c.starts > 1 && (!slices.Contains(on[1].command.Args, filepath.Join(s.cfg.Dir, "ckpt_step_4.pt")) || float64(res.Record.Outcome.Steps) != 9) {
+				t.Errorf("started with %q, %v steps; want ckpt_step_4.pt and 9", on[1].command.Args, res.Record.Outcome.Steps)
+			}
+		})
+	}
+}
+
+// TestSnapshotWrittenOnce: a file of any format from which the script continues is a checkpoint after the end of the training,
+// also if it was written only once.
+func TestSnapshotWrittenOnce(t *testing.T) {
+	for name, script := range map[string]string{
+		"by itself": "import json, os\nstart = 0\nif os.path.exists('state.json'):\n    start = json.load(open('state.json'))['epoch']\n",
+		"by a toggle": "import json, argparse\np = argparse.ArgumentParser()\np.add_argument('--resume', action='store_true')\nargs = p.parse_args()\nstart = 0\n" +
+			"if args.resume:\n    start = json.load(open('state.json'))['epoch']\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, nil)
+			s.play = func(a *actor) launch.Exit {
+				if a.n > 1 {
+					a.epoch = 3
+				}
+				for a.epoch < 6 && a.work(6, 1) {
+					if now := s.clock.Now(); a.epoch == 3 {
+						for _, file := range []string{"state.json", "metrics.json"} {
+							path := filepath.Join(s.cfg.Dir, file)
+							if err := errors.Join(os.WriteFile(path, []byte(`{"epoch": 3}`), 0o600), os.Chtimes(path, now, now)); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+					if a.epoch == 4 && a.n == 1 {
+						return failed(1)
+					}
+				}
+				return finished
+			}
+			script += "for epoch in range(start, 6):\n    json.dump({'epoch': epoch + 1}, open('state.json', 'w'))\n"
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.cfg.Train, s.cfg.Resume = "train.py", resumableAuto
+			res := s.run()
+			if c := res.Record.Checkpoint; res.Code != CodeTraining || c == nil || filepath.Base(c.Path) != "state.json" {
+				t.Fatalf("exit %d (%v), checkpoint %+v, want state.json", res.Code, res.Err, c)
+			}
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 6 {
+				t.Errorf("exit %d (%v), %v epochs; want 6", res.Code, res.Err, res.Record.Outcome.Epochs)
+			}
+		})
+	}
+}
+
+// TestCheckpointOfAnotherRun: a run that is resumed does not continue from what another one wrote in the same directory after it
+// had ended, unless it has no other checkpoint; then with a warning.
+func TestCheckpointOfAnotherRun(t *testing.T) {
+	for name, removed := range map[string]bool{"beside its own": false, "its own removed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 1) {
+					if a.epoch == 4 && a.n == 1 {
+						a.checkpoint()
+						return failed(1)
+					}
+				}
+				return finished
+			})
+			res := s.run()
+			s.clock.advance(time.Minute)
+			other, now := filepath.Join(s.cfg.Dir, "ckpt_step_7.pt"), s.clock.Now()
+			if err := errors.Join(os.WriteFile(other, []byte("state"), 0o600), os.Chtimes(other, now, now)); err != nil {
+				t.Fatal(err)
+			}
+			s.clock.advance(time.Minute)
+			want := filepath.Join(s.cfg.Dir, "ckpt_step_4.pt")
+			if removed {
+				if err := os.Remove(want); err != nil {
+					t.Fatal(err)
+				}
+				want = other
+			}
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone {
+				t.Fatalf("exit %d (%v)", res.Code, res.Err)
+			}
+			if on := s.started(); !slices.Contains(on[1].command.Args, want) {
+				t.Errorf("started with %q, want %s", on[1].command.Args, want)
+			}
+			if said := len(s.said(Warning, "after this run had ended")); (said > 0) != removed {
+				t.Errorf("%d warnings: %q", said, s.said(Warning, ""))
+			}
+		})
 	}
 }

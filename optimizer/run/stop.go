@@ -83,6 +83,7 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == resumableYes)
 	interrupt := r.ins.HandlesInterrupt.Value == "yes"
 	observed := r.savesOnRequest()
+	names := r.resumption.Snapshots
 	return func() (stopMethod, error) {
 		if observed && o.send(&o.saving, observe.Request{Op: observe.SaveAndStop}, 0) == nil {
 			return byObserver, nil
@@ -96,21 +97,21 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 		if interrupt && group != nil && group.Signal(syscall.SIGINT) == nil {
 			return byInterrupt, nil
 		}
-		if writesCheckpoint(j) {
+		if writesCheckpoint(j, names) {
 			return afterWrite, err
 		}
 		return noStopMethod, err
 	}
 }
 
-// writesCheckpoint reports whether a process of a job of this machine is writing a checkpoint.
-func writesCheckpoint(j launch.Job) bool {
+// writesCheckpoint reports whether a process of a job of this machine is writing a checkpoint, also one of the given names.
+func writesCheckpoint(j launch.Job, names []string) bool {
 	tree, ok := j.(launch.ProcessTree)
 	if !ok {
 		return false
 	}
 	pids, _ := tree.PIDs() // without them the job is stopped at once
-	return observe.WritesCheckpoint(pids)
+	return observe.WritesCheckpoint(pids, names)
 }
 
 // escalate sends SIGTERM to a job that has written its checkpoint, or has not exited within half of the grace after the
@@ -120,7 +121,7 @@ func (r *run) escalate() {
 	if l == nil || r.job == nil || l.Terminated {
 		return
 	}
-	written := l.Writing && !writesCheckpoint(r.job)
+	written := l.Writing && !writesCheckpoint(r.job, r.resumption.Snapshots)
 	if !written && r.elapsed()-l.AskedAt < r.grace()/2 {
 		return
 	}
