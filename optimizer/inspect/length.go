@@ -42,6 +42,9 @@ var stepNames = set("max_steps", "max_step", "max_iters", "max_iter", "max_itera
 	"total_updates", "train_iters", "num_round", "num_rounds", "num_boost_round", "num_boost_rounds", "nrounds", "n_timesteps",
 	"max_timesteps", "total_env_steps", "max_train_iters", "niter", "total_step", "training_iters", "num_train_iters", "num_training_iters")
 
+// maxDuration is the setting of a length in Composer: 12ep, 500ba. In other programs it has other units.
+const maxDuration = "max_duration"
+
 // looseStepNames often have another meaning, such as the length of a rollout.
 var looseStepNames = set("steps", "num_steps")
 
@@ -59,7 +62,7 @@ func unitOf(name, help string) string {
 		return ""
 	}
 	switch {
-	case epochName.MatchString(end):
+	case epochName.MatchString(end) || end == maxDuration:
 		return unitEpoch
 	case stepNames[end] || looseStepNames[end]:
 		if ofOneEpoch.MatchString(help) {
@@ -108,6 +111,12 @@ func (c *Command) Lengths() []length {
 		}
 		if end != "" && settled[end] || f.refers != "" && settled[f.refers] || f.confidence != Stated && settled["by the user"] {
 			continue
+		}
+		if end == maxDuration {
+			var epochs bool
+			if f.value, epochs = strings.CutSuffix(f.value, "ep"); !epochs {
+				continue
+			}
 		}
 		settled[end] = end != ""
 		units, ok := amount(f.value)

@@ -195,6 +195,9 @@ func TestLengthOfScripts(t *testing.T) {
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                   0,
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                25,
 		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                        21,
+		"Trainer(model=m, max_duration='12ep')":                                                                             12, // Composer
+		"Trainer(model=m, max_duration='500ba')":                                                                            0,
+		"DynamicBucketingSampler(cuts, max_duration=200)":                                                                   0, // seconds
 	} {
 		have := 0.0
 		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) > 0 && l[0].Unit == unitEpoch {

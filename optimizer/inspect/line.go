@@ -28,7 +28,7 @@ type launcher struct {
 var wrappers = set("nohup", "nice", "ionice", "time", "timeout", "env", "sudo", "srun", "taskset", "numactl", "stdbuf", "unbuffer",
 	"xvfb-run", "uv", "poetry", "conda", "mamba", "micromamba", "pipenv", "pdm", "hatch", "rye", "chrt", "setsid", "nvprof", "nsys",
 	"ncu", "py-spy", "viztracer", "coverage", "kernprof", "memray", "scalene", "ddtrace-run", "opentelemetry-instrument", "strace", "perf",
-	"flock", "tini", "dumb-init", "systemd-run", "script", "exec", "command")
+	"flock", "tini", "dumb-init", "systemd-run", "script", "exec", "command", "prlimit", "cgexec", "unshare", "doas", "eatmydata")
 
 // starters are the wrappers that start several processes.
 var starters = set("mpirun", "mpiexec", "horovodrun")

@@ -73,6 +73,9 @@ func (o ResolveOptions) command(args []string) ([]string, Inspection, error) {
 	if len(args) == 0 || args[0] == "" {
 		return nil, Inspection{}, errors.New("start training: no script and no command; give --train SCRIPT, or a command after --")
 	}
+	if name, _, ok := strings.Cut(args[0], "="); ok && isShellName(name) && len(args) > 1 { // as a shell does it
+		args = append([]string{"env"}, args...)
+	}
 	program, err := o.program(args[0])
 	if err != nil {
 		return nil, Inspection{}, err

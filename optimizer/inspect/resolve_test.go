@@ -49,7 +49,7 @@ func (m machine) options() ResolveOptions {
 }
 
 func TestResolve(t *testing.T) {
-	m := newMachine(t, "python3", "bash", "mytrainer", "python3.12")
+	m := newMachine(t, "python3", "bash", "mytrainer", "python3.12", "env")
 	m.write(t, "train.py", "import torch\nEPOCHS = 4\n", 0o644)
 	m.write(t, "-x y\n.py", "EPOCHS = 5\n", 0o644)
 	m.write(t, "größe.py", "EPOCHS = 6\n", 0o644)
@@ -89,6 +89,7 @@ func TestResolve(t *testing.T) {
 		"command":             {"", []string{"mytrainer", "--epochs", "3"}, "", []string{bin("mytrainer"), "--epochs", "3"}, "command", "3"},
 		"command with python": {"", []string{"python3", "-u", "train.py", "--epochs", "3"}, "", []string{bin("python3"), "-u", "train.py", "--epochs", "3"}, "command", "3"},
 		"command by path":     {"", []string{"./exec.sh"}, "", []string{in("exec.sh")}, "command", "8"},
+		"variables":           {"", []string{"A=1", "B=a b", "python3", "train.py"}, "", []string{bin("env"), "A=1", "B=a b", "python3", "train.py"}, "command", "4"},
 		"python -m":           {"", []string{"python3", "-m", "pkg.mod"}, "", []string{bin("python3"), "-m", "pkg.mod"}, "command", "7"},
 		"python -c":           {"", []string{"python3", "-c", "EPOCHS = 2"}, "", []string{bin("python3"), "-c", "EPOCHS = 2"}, "command", "2"},
 		"launcher":            {"", []string{"python3", "-m", "torch.distributed.run", "--nproc_per_node", "2", "train.py"}, "", []string{bin("python3"), "-m", "torch.distributed.run", "--nproc_per_node", "2", "train.py"}, "command", "4"},
@@ -237,6 +238,7 @@ func TestInspectArgv(t *testing.T) {
 		"python":     {[]string{"python3", "testdata/resnet_cifar.py", "--batch-size", "11"}, "pytorch", "testdata/resnet_cifar.py", "11"},
 		"torchrun":   {[]string{"torchrun", "--standalone", "testdata/imagenet_ddp.py"}, "pytorch", "testdata/imagenet_ddp.py", "256"},
 		"wrapped":    {[]string{"nice", "-n", "5", "env", "A=b", "python3.11", "-X", "dev", "testdata/xgb.py"}, "xgboost", "testdata/xgb.py", ""},
+		"limited":    {[]string{"prlimit", "--nofile=64", "python3", "testdata/xgb.py"}, "xgboost", "testdata/xgb.py", ""},
 		"shell":      {[]string{"bash", "testdata/run.sh"}, "pytorch", "testdata/imagenet_ddp.py", "512"},
 		"unknown":    {[]string{"./a.out", "--epochs", "5"}, "", "", ""},
 		"nothing":    {nil, "", "", ""},

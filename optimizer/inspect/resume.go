@@ -56,7 +56,11 @@ func (c *Command) Resumption(m Mapping) Resumption {
 		return Resumption{How: ResumeProtocol, Evidence: []string{"the script reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR and handles " + c.source.stopSignal().Value}}
 	default:
 		if f, names := c.resuming().loadsSnapshot(); f.Value != "" && (c.resuming().saves() || c.huggingFace() || names != nil && c.resuming().stateCall(saveCalls, dumpCalls, true) > 0) {
-			return Resumption{How: ResumeItself, Evidence: []string{c.resuming().place(f.Line) + ": " + f.Text}, Snapshots: names}
+			r := Resumption{How: ResumeItself, Evidence: []string{c.resuming().place(f.Line) + ": " + f.Text}, Snapshots: names}
+			if slices.Equal(names, kerasBackup) {
+				r.Names = names // other files, such as those of ModelCheckpoint, are not loaded
+			}
+			return r
 		}
 	}
 	if known {
@@ -88,6 +92,9 @@ func (s *script) protocol() bool {
 	return s.stopSignal().Value != "" && s.mentions("OPTIMIZER_CHECKPOINT_DIR") && s.mentions("OPTIMIZER_RESUME")
 }
 
+// kerasBackup contains the names of the files of BackupAndRestore, of Keras 3 and 2, which it removes after the last epoch.
+var kerasBackup = []string{"latest.weights.h5", "ckpt-*"}
+
 // saves reports whether a script saves its state, directly or through its framework.
 func (s *script) saves() bool {
 	return s.names["BackupAndRestore"] > 0 || s.names["ckpt_path"] > 0 || s.stateCall(saveCalls, dumpCalls, s.aware()) > 0
@@ -109,7 +116,7 @@ func (s *script) loadsSnapshot() (f Finding, names []string) {
 		c := &s.calls[i]
 		switch {
 		case last(c.full) == "BackupAndRestore":
-			return s.found("yes", c.line), nil
+			return s.found("yes", c.line), kerasBackup
 		case last(c.full) == "fit" || last(c.full) == "train":
 			v, _ := c.arg(map[string]string{"fit": "ckpt_path", "train": "resume_from_checkpoint"}[last(c.full)])
 			t, _ := onlyString(v)

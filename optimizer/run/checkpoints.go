@@ -259,6 +259,11 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 			return f, true
 		}
 	}
+	if names := r.resumption.Snapshots; len(names) > 0 {
+		if f, ok := observe.LatestCheckpoint(usable, names...); ok {
+			return f, true
+		}
+	}
 	if f, ok := observe.LatestCheckpoint(usable, r.resumption.Names...); ok {
 		return f, true
 	}

@@ -324,7 +324,7 @@ class Observer:
                    loop_steps=whole(t.loop_steps), loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
-                   closing=number(closing), beside=len(self.beside) or None, threads=thread_count(), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)
+                   closing=number(closing), beside=len(self.beside) or None, threads=thread_count(now), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
@@ -409,18 +409,27 @@ def cpus():
         return os.cpu_count()
 
 
-def thread_count():
-    """Return the number of threads in the numeric pools of this process; None if no pool is known."""
+_pools = [0.0, None]
+
+
+def thread_count(now=None):
+    """Return the number of threads in the numeric pools of this process; None if no pool is known. threadpoolctl takes milliseconds:
+    with the present time, its result may be ten seconds old."""
     torch = sys.modules.get("torch")
     try:
         return torch.get_num_threads()
     except Exception:
         pass
     pools = sys.modules.get("threadpoolctl")
-    try:
-        return max(p["num_threads"] for p in pools.threadpool_info())
-    except Exception:
+    if pools is None:
         return None
+    if now is None or now - _pools[0] >= 10:
+        _pools[0] = clock()
+        try:
+            _pools[1] = max(p["num_threads"] for p in pools.threadpool_info())
+        except Exception:
+            _pools[1] = None
+    return _pools[1]
 
 
 _memory = [0.0, None]
