@@ -349,7 +349,7 @@ func TestStartIsNotCharged(t *testing.T) {
 		}
 		return finished
 	})
-	s.cfg.Planner = "model"
+	s.cfg.Planner, s.cfg.Explain = "model", true
 	s.onStatus = func(st Status) {
 		if n := len(s.started()); n == 1 && st.Phase == "training" {
 			if want := (st.Elapsed.Seconds() - before) * rate; math.Abs(float64(st.Spent)-want) > 1e-9 {
@@ -367,7 +367,7 @@ func TestStartIsNotCharged(t *testing.T) {
 	if got, want := float64(rec.Outcome.CostUSD), 2*(answer+20*2)*rate; math.Abs(got-want) > 1e-9 {
 		t.Errorf("cost $%g, want $%g", got, want)
 	}
-	if p := rec.Plan.Prediction; p == nil || math.Abs(float64(p.CostUSD.P50)-(float64(p.Seconds.P50)-before)*rate) > 1e-6 {
+	if p := s.planned; p == nil || math.Abs(float64(p.CostUSD.P50)-(float64(p.Seconds.P50)-before)*rate) > 1e-6 {
 		t.Errorf("predicted %+v with a start of %g s", p, before)
 	}
 }

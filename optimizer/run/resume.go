@@ -369,9 +369,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		}
 		r.Current = r.Baseline
 	}
-	if r.rec.Plan != nil { // it was made for a run without interruption
-		r.rec.Plan.Prediction = nil
-	}
+	r.dropPrediction()
 	if fresh {
 		r.meter.Settle(r.Progress.launchedAt())
 		r.Ended = true // nothing ran during the outage
@@ -383,6 +381,13 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	}
 	r.relaunch(ctx)
 	return nil
+}
+
+// dropPrediction drops the prediction of the plan, which was of a run without interruption.
+func (r *run) dropPrediction() {
+	if r.rec.Plan != nil {
+		r.rec.Plan.Prediction = nil
+	}
 }
 
 // unstarted reports whether the run has never had a job: its agent died before it had started one.

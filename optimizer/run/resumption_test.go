@@ -211,7 +211,8 @@ func TestResumeBeforeTheStart(t *testing.T) {
 }
 
 // TestRestartedAfterAKill: a training with checkpoints of its own continues from the last one after SIGKILL by another process,
-// and is not restarted after its own failure, without a checkpoint, or against --max-restarts.
+// and is not restarted after its own failure, without a checkpoint, or against --max-restarts. Its outcome is not compared with
+// the prediction.
 func TestRestartedAfterAKill(t *testing.T) {
 	for name, c := range map[string]struct {
 		exit     launch.Exit
@@ -232,13 +233,13 @@ func TestRestartedAfterAKill(t *testing.T) {
 			s := observedStage(t, func(a *actor) launch.Exit {
 				a.begins(nil)
 				if a.n > 1 {
-					a.epoch = 4
+					a.epoch = 20
 				}
-				for a.epoch < 9 && a.step(9, 1) {
-					if c.saves && a.epoch == 4 && a.n == 1 {
+				for a.epoch < 40 && a.step(40, 1) {
+					if c.saves && a.epoch == 20 && a.n == 1 {
 						a.checkpoint()
 					}
-					if a.epoch == 6 && a.n == 1 {
+					if a.epoch == 24 && a.n == 1 {
 						return c.exit
 					}
 				}
@@ -249,7 +250,7 @@ func TestRestartedAfterAKill(t *testing.T) {
 					s.clock.advance(500 * time.Millisecond)
 				}
 			}
-			s.cfg.Restarts = c.restarts
+			s.cfg.Restarts, s.cfg.Planner, s.cfg.Explain = c.restarts, "model", true
 			res := s.run()
 			code := CodeTraining
 			if c.starts > 1 {
@@ -259,8 +260,11 @@ func TestRestartedAfterAKill(t *testing.T) {
 			if res.Code != code || len(on) != c.starts {
 				t.Fatalf("exit %d (%v) after %d starts, want %d after %d", res.Code, res.Err, len(on), code, c.starts)
 			}
-			if c.starts > 1 && (!slices.Contains(on[1].command.Args, filepath.Join(s.cfg.Dir, "ckpt_step_4.pt")) || float64(res.Record.Outcome.Steps) != 9) {
-				t.Errorf("started with %q, %v steps; want ckpt_step_4.pt and 9", on[1].command.Args, res.Record.Outcome.Steps)
+			if c.starts > 1 && (!slices.Contains(on[1].command.Args, filepath.Join(s.cfg.Dir, "ckpt_step_20.pt")) || float64(res.Record.Outcome.Steps) != 40) {
+				t.Errorf("started with %q, %v steps; want ckpt_step_20.pt and 40", on[1].command.Args, res.Record.Outcome.Steps)
+			}
+			if p := res.Record.Plan; c.starts > 1 && (s.planned == nil || p == nil || p.Prediction != nil) {
+				t.Errorf("predicted %+v, at the end %+v; want no prediction at the end, which was of a run without interruption", s.planned, p)
 			}
 		})
 	}

@@ -80,15 +80,16 @@ type stage struct {
 	// onStatus is called after each tick of the agent.
 	onStatus func(Status)
 
-	mu     sync.Mutex
-	events []string // with their level, "1 text"
-	status Status
-	looks  int           // number of statuses
-	looked chan struct{} // closed at the next status
-	actors []*actor
-	saved  int  // the epoch in the job's checkpoint
-	timed  bool // the log contains the time of each epoch
-	exact  bool // a restart repeats the rows of an epoch exactly
+	mu      sync.Mutex
+	events  []string            // with their level, "1 text"
+	planned *journal.Prediction // of the latest plan
+	status  Status
+	looks   int           // number of statuses
+	looked  chan struct{} // closed at the next status
+	actors  []*actor
+	saved   int  // the epoch in the job's checkpoint
+	timed   bool // the log contains the time of each epoch
+	exact   bool // a restart repeats the rows of an epoch exactly
 
 	interrupts chan os.Signal // the signals sent by runWithSignals
 }
@@ -208,7 +209,11 @@ func (s *stage) Status(st Status) {
 	s.looked = make(chan struct{})
 }
 
-func (s *stage) Planned(*journal.Record) {}
+func (s *stage) Planned(rec *journal.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.planned = cmp.Or(rec.Plan.Prediction, s.planned)
+}
 
 func (s *stage) Finished(*journal.Record, string) {}
 
