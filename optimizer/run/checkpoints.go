@@ -303,6 +303,12 @@ func (r *run) withProgress(files []observe.CheckpointFile) []observe.CheckpointF
 	return whole
 }
 
+// resumes reports whether the ended job can continue now.
+func (r *run) resumes() bool {
+	_, ok := r.resumeFrom()
+	return ok || r.Resumable && !r.canResume() || r.mayBeginAgain()
+}
+
 // keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes
 // checkpoints from which it can continue.
 func (r *run) keepsWork() bool {

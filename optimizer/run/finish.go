@@ -94,6 +94,9 @@ func (r *run) finish() Result {
 	}
 	r.recordStretches()
 	r.noteCheckpoint()
+	if e.state != journal.Done && rec.Script.Resumable != nil && !r.resumes() { // its checkpoints were removed, or are not loaded
+		rec.Script.Resumable, rec.Checkpoint = new(bool), nil
+	}
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)

@@ -122,7 +122,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		r.Absences = append(r.Absences, absence{*at, r.Clock.Now()})
 	}
 	r.openCheckpoints()
-	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) && !r.mayBeginAgain() {
+	if r.Ended && !r.resumes() {
 		return refuse(r.noCheckpoint("its job has ended"))
 	}
 	if err := r.programGone(); r.Ended && err != nil {

@@ -361,3 +361,43 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		})
 	}
 }
+
+// TestFilesThatAreNotLoaded: a Keras training that failed after its last epoch, when BackupAndRestore had removed its backup, cannot
+// be resumed, although the model of another callback exists.
+func TestFilesThatAreNotLoaded(t *testing.T) {
+	for name, removed := range map[string]bool{"backup removed": true, "backup kept": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(map[string]any{"framework": "keras"})
+				for a.epoch < 6 && a.step(6, 1) {
+					for _, file := range []string{"latest.weights.h5", "best.keras"} {
+						path, now := filepath.Join(a.stage.cfg.Dir, file), a.stage.clock.Now()
+						if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
+							t.Error(err)
+						}
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "keras", "seconds": 0.1})
+					}
+				}
+				if removed {
+					if err := os.Remove(filepath.Join(a.stage.cfg.Dir, "latest.weights.h5")); err != nil {
+						t.Error(err)
+					}
+				}
+				return failed(1)
+			})
+			script := "import keras\nm.fit(x, y, epochs=6, callbacks=[keras.callbacks.BackupAndRestore('.'), keras.callbacks.ModelCheckpoint('best.keras')])\n"
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.cfg.Knobs = nil
+			res := s.run()
+			if c := res.Record.Checkpoint; *res.Record.Script.Resumable == removed || removed != (c == nil) || c != nil && filepath.Base(c.Path) != "latest.weights.h5" {
+				t.Errorf("resumable %t, checkpoint %+v", *res.Record.Script.Resumable, c)
+			}
+			if res = s.resume(res.Dir, Change{}); (res.Code == CodeUsage) != removed {
+				t.Errorf("resumed with exit %d (%v)", res.Code, res.Err)
+			}
+		})
+	}
+}
