@@ -123,11 +123,9 @@ func (f *CheckpointFinder) Report(path string, at time.Time) {
 func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = true }
 
 // Confirm adds the files with a name of CheckpointOptions.Names that were modified since a time, after which the training has
-// ended. A pattern such as *.json, which is no name, may be that of other files.
+// ended.
 func (f *CheckpointFinder) Confirm(from time.Time) {
-	names := slices.DeleteFunc(slices.Clone(f.o.Names), func(pattern string) bool {
-		return !strings.ContainsFunc(strings.TrimSuffix(pattern, filepath.Ext(pattern)), unicode.IsLetter)
-	})
+	names := literal(f.o.Names)
 	if len(names) == 0 {
 		return
 	}
@@ -136,6 +134,13 @@ func (f *CheckpointFinder) Confirm(from time.Time) {
 			f.Known(c.path)
 		}
 	}
+}
+
+// literal returns the patterns that name something: one such as *.json may match other files.
+func literal(patterns []string) []string {
+	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
+		return !strings.ContainsFunc(strings.TrimSuffix(p, filepath.Ext(p)), unicode.IsLetter)
+	})
 }
 
 // renameSlack is the tolerance of modification times in Final: the end of a save is reported before the file is closed, and

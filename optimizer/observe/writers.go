@@ -254,7 +254,7 @@ const writingWithin = 2 * time.Second
 // WritesCheckpoint reports whether one of the processes of this machine is writing a file that is named as a checkpoint, or
 // matches one of the patterns: it is open for writing and has just changed.
 func WritesCheckpoint(pids []int, patterns []string) bool {
-	writes := false
+	writes, patterns := false, literal(patterns)
 	for _, pid := range pids {
 		eachWritable("/proc", pid, func(path string, l fileMeta) {
 			_, s := recognise(path, false)
