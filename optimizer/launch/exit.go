@@ -108,6 +108,9 @@ func (o outcome) exited(e *Exit) string {
 		return fmt.Sprintf("the kernel killed a process of the job at its memory limit; the job then exited with code %d", code)
 	case code == 0 && o.oomKills > 0:
 		return "exited by itself with code 0, though the kernel had killed a process of it at its memory limit"
+	case code == 128+int(syscall.SIGKILL) && o.oomNearby:
+		e.Reason = OOM
+		return fmt.Sprintf("exited with code %d, by which a shell reports SIGKILL: the machine or the container was out of memory", code)
 	case code == 126:
 		return "exited by itself with code 126 (a shell found a command that it could not run)"
 	case code == 127:

@@ -78,6 +78,7 @@ func TestVerdict(t *testing.T) {
 		"exit 0":                  {outcome{reaped: true, status: exitStatus(0)}, Exited, 0, "", "code 0"},
 		"out of its memory limit": {outcome{reaped: true, status: signalStatus(9), oomKills: 1}, OOM, -1, "SIGKILL", "memory limit"},
 		"out of machine memory":   {outcome{reaped: true, status: signalStatus(9), oomNearby: true}, OOM, -1, "SIGKILL", "machine"},
+		"the same, by a shell":    {outcome{reaped: true, status: exitStatus(137), oomNearby: true}, OOM, 137, "", "machine"},
 		"a worker out of memory":  {outcome{reaped: true, status: exitStatus(1), oomKills: 1}, OOM, 1, "", "code 1"},
 		"a shell's 137 for it":    {outcome{reaped: true, status: exitStatus(137), oomKills: 1}, OOM, 137, "", "code 137"},
 		"recovered from it":       {outcome{reaped: true, status: exitStatus(0), oomKills: 1}, Exited, 0, "", "code 0"},

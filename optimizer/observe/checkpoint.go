@@ -1,8 +1,8 @@
 package observe
 
 import (
+	"bytes"
 	"cmp"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -30,6 +30,8 @@ type CheckpointFile struct {
 	Complete bool
 	// Reported is true if the observer reported the save.
 	Reported bool
+
+	cut bool // the end of its format is missing
 }
 
 // CheckpointOptions configures a Finder. The zero value searches nothing.
@@ -67,6 +69,7 @@ type history struct {
 	since    time.Time // time of the first search that saw last
 	changes  int       // number of changes since the first search
 	replaced bool      // by another file: each state of it is complete
+	cut      bool      // the last state lacks the end of its format
 }
 
 const (
@@ -177,9 +180,9 @@ func FinalCheckpoint(path string, at time.Time, took time.Duration) string {
 // maxRenamed is the maximum number of directory entries that Final compares.
 const maxRenamed = 2000
 
-// Find returns the checkpoints written since the start. The order is: incomplete before complete, names with "best"
-// before others (they need not be the newest state), then time, step and path. The last file is therefore the newest
-// one to resume from, if it is complete.
+// Find returns the checkpoints written since the start. The order is: incomplete before complete, files without the end of
+// their format before others, names with "best" before others (they need not be the newest state), then time, step and path.
+// The last file is therefore the newest one to resume from, if it is complete.
 func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 	var out []CheckpointFile
 	found := f.search()
@@ -196,9 +199,9 @@ func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 		h, again := f.seen[c.path]
 		switch {
 		case !again:
-			h = history{last: c.stamp, since: now}
+			h = history{last: c.stamp, since: now, cut: cut(c)}
 		case h.last != c.stamp:
-			h = history{c.stamp, now, h.changes + 1, h.replaced || h.last.inode != c.stamp.inode}
+			h = history{c.stamp, now, h.changes + 1, h.replaced || h.last.inode != c.stamp.inode, cut(c)}
 		}
 		f.seen[c.path] = h
 		if c.strength < strong && !f.isReported(c.path) && !f.known[c.path] && h.changes == 0 {
@@ -207,23 +210,22 @@ func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 		out = append(out, f.file(c, h, now))
 	}
 	slices.SortFunc(out, func(a, b CheckpointFile) int {
-		if a.Complete != b.Complete {
-			if a.Complete {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(-cmp.Compare(best(a), best(b)), a.Time.Compare(b.Time), cmp.Compare(step(a), step(b)), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Time.Compare(b.Time), cmp.Compare(step(a), step(b)), cmp.Compare(a.Path, b.Path))
 	})
 	return out
 }
 
-// best returns 1 for a checkpoint that is kept for its score, otherwise 0.
-func best(f CheckpointFile) int {
-	if strings.Contains(strings.ToLower(filepath.Base(f.Path)), "best") {
+// rank orders checkpoints by their use: one that is being written, that was not completed, that is kept for its score, any other.
+func rank(f CheckpointFile) int {
+	switch {
+	case !f.Complete:
+		return 0
+	case f.cut:
 		return 1
+	case strings.Contains(strings.ToLower(filepath.Base(f.Path)), "best"):
+		return 2
 	}
-	return 0
+	return 3
 }
 
 func step(f CheckpointFile) float64 {
@@ -265,7 +267,7 @@ type fileCandidate struct {
 // file returns the File of a candidate, with completeness and progress.
 func (f *CheckpointFinder) file(c fileCandidate, h history, now time.Time) CheckpointFile {
 	modified := time.Unix(0, c.stamp.modified)
-	out := CheckpointFile{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path)}
+	out := CheckpointFile{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path), cut: h.cut}
 	out.Step, out.Epoch = progress(c.path)
 	saved, ok := f.reported[c.path]
 	untouched := ok && !modified.After(saved.Add(reportSlack))
@@ -404,9 +406,36 @@ func look(path string) (c fileCandidate, ok bool) {
 	return c, true
 }
 
-// head returns at most the first size bytes of a regular file, nil on an error. A file that was replaced by a pipe does not
-// block it.
-func head(path string, size int) []byte {
+// maxEnding is the largest size of the end of a format: that of a zip archive with the longest comment.
+const maxEnding = 22 + 1<<16
+
+// cut reports whether a file lacks the end of its format, because the process that wrote it was killed: that of a zip archive
+// (PyTorch, NumPy, Keras), a pickle, or an object in JSON. It is false for any other format.
+func cut(c fileCandidate) bool {
+	if c.dir {
+		return false
+	}
+	begin := head(c.path, 4)
+	ending := func() []byte { return bytes.TrimSpace(section(c.path, max(0, c.stamp.bytes-maxEnding), maxEnding)) }
+	switch {
+	case bytes.HasPrefix(begin, []byte("PK\x03\x04")):
+		return !bytes.Contains(ending(), []byte("PK\x05\x06"))
+	case bytes.HasPrefix(begin, []byte("\x80\x02\x8a\x0a")): // PyTorch before 1.6: raw data follow the pickle
+		return false
+	case len(begin) > 1 && begin[0] == 0x80 && begin[1] >= 2 && begin[1] <= 5:
+		return !bytes.HasSuffix(ending(), []byte("."))
+	case len(begin) > 0 && begin[0] == '{':
+		return !bytes.HasSuffix(ending(), []byte("}"))
+	}
+	return false
+}
+
+// head returns at most the first size bytes of a regular file, nil on an error.
+func head(path string, size int) []byte { return section(path, 0, size) }
+
+// section returns at most size bytes of a regular file from an offset on, nil on an error. A file that was replaced by a pipe
+// does not block it.
+func section(path string, from int64, size int) []byte {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
@@ -416,6 +445,6 @@ func head(path string, size int) []byte {
 		return nil
 	}
 	b := make([]byte, size)
-	n, _ := io.ReadFull(f, b)
+	n, _ := f.ReadAt(b, from)
 	return b[:n]
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -227,6 +228,55 @@ func TestWeakNames(t *testing.T) {
 		if want := filepath.Base(c.Path) != "data.pt"; c.Reported != want {
 			t.Errorf("%s: reported %t", c.Path, c.Reported)
 		}
+	}
+}
+
+// TestCutCheckpoint: a file that its writer did not complete does not replace an older whole one; without a whole one it
+// remains.
+func TestCutCheckpoint(t *testing.T) {
+	zip := "PK\x03\x04 data \n PK\x01\x02 names PK\x05\x06" + strings.Repeat("\x00", 18)
+	for name, c := range map[string]struct{ file, whole, cut string }{
+		"zip":                 {"ckpt_%d.pt", zip, zip[:12]},
+		"zip with a comment":  {"ckpt_%d.pt", zip + strings.Repeat("x", 70), ""},
+		"pickle":              {"ckpt_%d.pkl", "\x80\x04\x95 data .", "\x80\x04\x95 da"},
+		"pickles":             {"ckpt_%d.pkl", "\x80\x04K\x01.\x80\x04K\x02.", "\x80\x04K\x01.\x80\x04K"},
+		"object":              {"checkpoint_%d.json", "{\"epoch\": 3, \"w\": [1, 2]}\n", "{\"epoch\": 3, \"w\": [1, "},
+		"old PyTorch":         {"ckpt_%d.pt", "\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02. raw", ""},
+		"an unknown format":   {"ckpt_%d.pt", "state", ""},
+		"shorter than a mark": {"ckpt_%d.pt", "\x80", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			f := p.finder(CheckpointOptions{Names: []string{"checkpoint_*.json"}})
+			find := func() string {
+				p.later(time.Minute)
+				f.Confirm(time.Time{})
+				return p.find(f)
+			}
+			first, second, third := fmt.Sprintf(c.file, 1), fmt.Sprintf(c.file, 2), fmt.Sprintf(c.file, 3)
+			if c.cut != "" {
+				p.write(first, c.cut)
+				if got := find(); got != first {
+					t.Errorf("alone: found %q", got)
+				}
+			}
+			p.write(second, c.whole)
+			if got := find(); !strings.HasSuffix(got, second) {
+				t.Errorf("whole: found %q, want %s last", got, second)
+			}
+			p.write(third, cmp.Or(c.cut, c.whole))
+			want := third
+			if c.cut != "" {
+				want = second
+			}
+			if got := find(); !strings.HasSuffix(got, want) {
+				t.Errorf("found %q, want %s last", got, want)
+			}
+			p.write(third, c.whole)
+			if got := find(); !strings.HasSuffix(got, third) {
+				t.Errorf("completed: found %q, want %s last", got, third)
+			}
+		})
 	}
 }
 

@@ -116,7 +116,7 @@ func (r *run) scanCheckpoints(force bool) {
 	r.noteCheckpoint()
 }
 
-// absence is a time between two lives of a run, in which others may have written checkpoints where the run writes its own.
+// absence is a time in which no job of a run existed, and others may have written checkpoints where the run writes its own.
 type absence struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
@@ -125,7 +125,7 @@ type absence struct {
 // endSlack is the time after the recorded end of a run in which its last files may be dated.
 const endSlack = 3 * time.Second
 
-// foreign reports whether a checkpoint was written while the run had ended.
+// foreign reports whether a checkpoint was written while no job of the run existed.
 func (f *facts) foreign(c observe.CheckpointFile) bool {
 	return slices.ContainsFunc(f.Absences, func(a absence) bool { return c.Time.After(a.From.Add(endSlack)) && c.Time.Before(a.To) })
 }

@@ -57,7 +57,7 @@ type facts struct {
 	// their place with other jobs.
 	PlacedUSD float64         `json:"placed_usd,omitempty"`
 	SharedUSD map[int]float64 `json:"shared_usd,omitempty"`
-	// Absences are the times for which the run had ended before it was resumed.
+	// Absences are the times for which no job of the run existed before it was resumed.
 	Absences []absence   `json:"absences,omitempty"`
 	Asked    string      `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	Notified []string    `json:"notified,omitempty"` // keys of the messages sent about the run

@@ -28,7 +28,8 @@ func orphan(t *testing.T, s *stage, resumable bool) (*journal.Run, *actor) {
 	}
 	a := resources.Allocation{CPUs: 1, Memory: 1}
 	f := facts{Config: s.cfg.WithDefaults(), Argv: []string{"python3", filepath.Join(s.cfg.Dir, "train.py")}, Current: a, Baseline: a,
-		Rates: *s.cfg.Rates, Resumable: resumable, Phase: working}
+		Rates: *s.cfg.Rates, Resumable: resumable, Phase: working, Host: resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16}}
+	f.Limits = f.Host.DefaultLimits(false)
 	f.Progress.Begin(0, a, "run", true)
 	f.OwnLog = dir.Path("training.csv")
 	meter := new(cost.Meter)

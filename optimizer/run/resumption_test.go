@@ -401,3 +401,45 @@ func TestFilesThatAreNotLoaded(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckpointDuringAnOutage: what another run wrote after the end of a job that no agent observed is not that job's.
+func TestCheckpointDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, nil)
+	save := func(name string) string {
+		path, now := filepath.Join(s.cfg.Dir, name), s.clock.Now()
+		if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
+			t.Error(err)
+		}
+		return path
+	}
+	want := ""
+	s.play = func(a *actor) launch.Exit {
+		a.begins(nil)
+		if a.n == 1 {
+			a.epoch = 4
+			a.report(map[string]any{"event": "progress", "training": 1, "step": 4, "total_steps": 9, "step_seconds": 1, "threads": 2})
+			want = save("ckpt_step_4.pt")
+			return died("SIGKILL")
+		}
+		for a.epoch = 4; a.epoch < 9 && a.step(9, 1); {
+		}
+		return finished
+	}
+	dir, job := orphan(t, s, false)
+	<-job.Done()
+	s.clock.advance(time.Minute)
+	save("ckpt_step_7.pt")
+	s.clock.advance(time.Minute)
+	s.onStatus = func(st Status) {
+		if st.Phase == "waiting to start again" {
+			s.clock.advance(500 * time.Millisecond)
+		}
+	}
+	if res := s.resume(dir.Dir(), Change{}); res.Code != CodeDone {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	if on := s.started(); len(on) != 2 || !slices.Contains(on[1].command.Args, want) {
+		t.Errorf("%d starts, the last with %q; want 2, with %s", len(on), on[len(on)-1].command.Args, want)
+	}
+}

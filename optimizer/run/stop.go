@@ -277,6 +277,9 @@ func (r *run) settleJob(exit launch.Exit) {
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
 	}
+	if exit.Reason != launch.Lost && !exit.At.IsZero() { // an agent may notice it later
+		r.Absences = append(r.Absences, absence{exit.At, r.Clock.Now()})
+	}
 	charged := r.exitAt
 	if paid, ok := r.Progress.paidUntil(exit); r.queued != nil { // nothing ran, but the place may have been held
 		charged = r.chargeHeld(cmp.Or(exit.Share, exit.Held))
