@@ -211,6 +211,10 @@ def repeats(node):
     return any(repeats(n) for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.withitem)))
 
 
+def unseen(*args, **kwargs):
+    """Ignore a warning that the interpreter has shown when it loaded the source."""
+
+
 def parsed(path):
     """Return the functions of a source file by first line and name; none if it cannot be parsed."""
     if path not in functions:
@@ -218,10 +222,14 @@ def parsed(path):
         path = os.path.join(BEGAN, path)
         try:
             if os.stat(path).st_size <= SOURCE:
-                with open(path, "rb") as f, warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the interpreter has printed them
-                    tree = ast.parse(f.read())
+                with open(path, "rb") as f:
+                    text = f.read()
+                shown, warnings.showwarning = warnings.showwarning, unseen  # a change of the filters repeats those of the script
+                try:
+                    tree = ast.parse(text)
                     codes, todo = {}, [compile(tree, path, "exec", 0, True)]
+                finally:
+                    warnings.showwarning = shown
                 while todo:
                     code = todo.pop()
                     codes[code.co_firstlineno if code.co_name != "<module>" else 0, code.co_name] = code
