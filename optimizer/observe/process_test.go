@@ -537,9 +537,11 @@ func TestWarningsOnce(t *testing.T) {
 import torch, warnings
 pattern = "\\d"
 optimizer = torch.optim.SGD()
+def warn(): warnings.warn("once")
+warn()
 for epoch in range(3):
     for batch in torch.utils.data.DataLoader(list(range(10)), 2):
-        warnings.warn("once")
+        warn()
         optimizer.step()
 `
 	o := newObserved(t)
