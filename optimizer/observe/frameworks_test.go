@@ -280,6 +280,12 @@ def train():
 pretrain()
 train()
 `, 58, 7, 80},
+		"two steps in a batch, by a framework": {`
+import lightning.pytorch.trainer.trainer as lightning
+class Second:
+    def on_train_batch_end(self, trainer, *rest): trainer.global_step += 1
+lightning.Trainer(callbacks=[Second()]).fit()
+`, 20, 2, 80},
 		"stream, by the index": {`
 class Data(torch.utils.data.IterableDataset):
     def __iter__(self): return itertools.count()
@@ -455,6 +461,20 @@ for epoch in range(300):
 			}
 		}
 	}
+}
+
+// TestCheckpointsInQuickSuccession: the last one is reported, although not all are.
+func TestCheckpointsInQuickSuccession(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import torch
+optimizer = torch.optim.SGD()
+for n in range(200):
+    optimizer.step()
+    torch.save({}, "last.pt")
+`)
+	want(t, "step of the last checkpoint", f.Checkpoints[len(f.Checkpoints)-1].Step, 200)
 }
 
 // TestClosure: a step that computes the loss by a closure of the script is not work of the optimizer alone.

@@ -387,6 +387,8 @@ func TestTrainingsLeft(t *testing.T) {
 		"a function twice": {keras + "def train(epochs): model.fit(100, epochs=epochs)\ntrain(3)\ntrain(3)", []int{-1, 1}, 3,
 			trainlog.TotalEpochs},
 		"a function of the same name": {keras + "def fit(): model.fit(100, epochs=3)\nfit()\ntype('S', (), {'fit': lambda s: s})().fit()", []int{0}, 3, trainlog.TotalEpochs},
+		"with a function":             {keras + "model.fit(100, epochs=3, pool=(lambda: False)())", []int{0}, 3, trainlog.TotalEpochs},
+		"with a comprehension":        {keras + "model.fit(100, epochs=3, pool=any([n for n in ()]))", []int{0}, 3, trainlog.TotalEpochs},
 		"a comprehension":             {keras + "[model.fit(100, epochs=n) for n in (3, 3)]", []int{-1, -1}, 3, trainlog.TotalEpochs},
 		"while":                       {keras + "n = 0\nwhile n < 2:\n    model.fit(100, epochs=3)\n    n += 1", []int{-1, -1}, 3, trainlog.TotalEpochs},
 		"until it succeeds":           {keras + "while True:\n    try:\n        model.fit(100, epochs=3)\n        break\n    except MemoryError: pass", []int{0}, 3, trainlog.TotalEpochs},

@@ -528,3 +528,25 @@ group.is_initialized = lambda: False
 	want(t, "world", f.WorldSize, 2)
 	want(t, "samples of a step", o.last(trainlog.BatchSize), 4)
 }
+
+// TestWarningsOnce: a script that repeats a warning shows it as often as without the observer, and one about its source is not
+// shown again.
+func TestWarningsOnce(t *testing.T) {
+	t.Parallel()
+	const script = `
+import torch, warnings
+pattern = "\\d"
+optimizer = torch.optim.SGD()
+def warn(): warnings.warn("once")
+warn()
+for epoch in range(3):
+    for batch in torch.utils.data.DataLoader(list(range(10)), 2):
+        warn()
+        optimizer.step()
+`
+	o := newObserved(t)
+	bare, _ := o.bare(script)
+	observed, _ := o.run(script)
+	want(t, "output", observed, bare)
+	want(t, "warnings", strings.Count(observed, "UserWarning: once"), 1)
+}

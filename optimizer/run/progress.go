@@ -219,6 +219,7 @@ type Progress struct {
 	openUntil time.Duration // until when work is added to the last block, which has less than the others
 	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
+	every     float64       // units from each row to the next; 0: unknown, -1: they differ
 	sawResume bool          // a row has arrived since the last launch
 	mentioned bool          // all positions so far were without a result or a total
 	held      float64       // such a position, the first after a launch, from which the training did not continue
@@ -457,6 +458,13 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		}
 		return
 	}
+	switch step := done - p.Done; {
+	case !p.haveMark || done == p.Done:
+	case p.every == 0:
+		p.every = step
+	case p.every != step:
+		p.every = -1
+	}
 	if !p.haveMark {
 		// The first row after a launch contains start-up and warm-up: it sets the mark and is not timed, unless a
 		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own time for
@@ -564,10 +572,10 @@ func (p *Progress) beginsAgain(position float64, at time.Duration, each float64)
 	return false
 }
 
-// endNormally counts the last unit of a job that ended normally in it, after a line such as "Epoch 4/4", and returns the
-// rest as Remaining does.
+// endNormally counts the last unit of a job that ended normally in it, after a line such as "Epoch 4/4", or its last units if
+// it prints each n-th one and the next was not due before the end, and returns the rest as Remaining does.
 func (p *Progress) endNormally() (float64, bool) {
-	if last := max(p.Total, p.Earlier+p.Each); last-p.Done <= 1 {
+	if last := max(p.Total, p.Earlier+p.Each); last-p.Done <= max(1, p.every) {
 		p.Done = max(p.Done, last)
 	}
 	return p.Remaining()

@@ -144,6 +144,30 @@ func TestProgressOfAnnouncedEpochs(t *testing.T) {
 	}
 }
 
+// TestEndBetweenLines: a job that prints each 50th step and ends normally before the next line is due has made all steps.
+func TestEndBetweenLines(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []float64
+		total float64
+		want  float64
+	}{
+		"from 0":           {[]float64{0, 50, 100, 150}, 200, 200},
+		"no multiple":      {[]float64{0, 50, 100, 150}, 180, 180},
+		"a line is absent": {[]float64{0, 50, 100}, 200, 100},
+		"other distances":  {[]float64{0, 50, 60, 150}, 200, 150},
+		"each of them":     {[]float64{1, 2, 3}, 6, 3},
+	} {
+		var p Progress
+		begin(&p, 0)
+		for i, step := range c.steps {
+			p.Add(stepRow(step, c.total), at(float64(i)))
+		}
+		if p.endNormally(); p.Done != c.want {
+			t.Errorf("%s: %g of %g steps, want %g", name, p.Done, p.Total, c.want)
+		}
+	}
+}
+
 // TestProgressAfterAMention: a setting that the script prints before it trains, "decay at epoch 60", is not the position of the
 // training; a line about an earlier epoch at the end is not a new beginning.
 func TestProgressAfterAMention(t *testing.T) {

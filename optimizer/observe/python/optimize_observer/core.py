@@ -88,6 +88,7 @@ class Observer:
         self.saving = 0  # nesting depth of saves in progress
         self.searches = 0  # of a framework's tuner, in progress
         self.tokens, self.refilled = float(BURST), self.born
+        self.late = None  # the last checkpoint, if there was no token for its line
         self.due = self.report_due = 0.0
         self.requests = None
         self.trial = None
@@ -325,6 +326,9 @@ class Observer:
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
                    closing=number(closing), beside=len(self.beside) or None, threads=thread_count(now), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)
+        late, self.late = self.late, None
+        if late is not None:
+            self.write("checkpoint", **late)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
@@ -355,12 +359,17 @@ class Observer:
         t = self.training
         if t is not None:
             t.saving += seconds
-        if not isinstance(path, (str, bytes, os.PathLike)) or not self.token(now):
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return
+        saved = dict(path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
+                     training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
+        if not self.token(now):
+            if t is not None:  # of a file that is replaced several times a second, the newest state counts
+                self.late = dict(saved, mono=round(now, 6), time=round(time.time(), 3))
             return
         if t is not None:
             self.progress(now)  # a training that is killed has done at least the work in its last checkpoint
-        self.write("checkpoint", path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
-                   training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
+        self.write("checkpoint", **saved)
 
     def rank(self):
         """Return (rank, world size) of this process in the job: (0, 1) if it is not distributed. A script may leave its

@@ -110,9 +110,11 @@ def make_callback(base, package):
             if epochs and self.batches and trainer.lightning_module.automatic_optimization:
                 planned = epochs * math.ceil(self.batches / accumulate)
                 steps = min(steps, planned) if steps else planned
+            self.size = size * trainer.world_size if size else None  # of a batch; accumulation and the steps of a batch may change
             self.batch = size * accumulate * trainer.world_size if size else None
             self.training = observer.begin(package, self, step=trainer.global_step, epoch=float(trainer.current_epoch), total_epochs=epochs,
-                                           total_steps=steps, batch_size=self.batch)
+                                           total_steps=steps, batch_size=self.batch, samples=trainer.global_step * self.batch if size else None,
+                                           data_count=self.size * self.batches if size and self.batches else None)
 
         def step(self, trainer, outputs, batch_idx):
             t = self.training
@@ -121,8 +123,8 @@ def make_callback(base, package):
             before, t.step = t.step, trainer.global_step
             if self.batches:
                 t.epoch = trainer.current_epoch + (batch_idx + 1) / self.batches
-            if self.batch:
-                t.samples = t.step * self.batch
+            if self.size:
+                t.samples += self.size
             self.outputs = outputs
             if t.step != before:
                 observer.advance()

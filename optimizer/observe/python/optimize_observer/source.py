@@ -4,6 +4,7 @@ import ast
 import opcode
 import os
 import re
+import sys
 import sysconfig
 import types
 import warnings
@@ -21,7 +22,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 MAPS = {"map", "starmap", "filter", "reduce"}  # call a function for each item
 BRANCHES = FUNCTION + (ast.If, ast.IfExp, ast.ExceptHandler, ast.ClassDef, ast.Lambda)  # what may not be executed
 BARS = {"tqdm", "track", "trange", "enumerate", "list", "tuple"}  # callables whose first argument is iterated over
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)  # without a frame of their own from Python 3.12 on
 READERS = {"locals", "eval", "exec"}  # may keep the snapshot of the variables of a frame, as may vars()
 GENERATOR = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and both
 
@@ -132,7 +133,8 @@ def find_path(code, at, line):
         returns = returns or any(isinstance(s, ast.Return) for s in rest)
         loop.once = returns or any(isinstance(s, ast.Break) for s in rest)
         inner = loop.node
-    if any(repeats(s) for s in last):
+    inlined = [n for s in last for n in ast.walk(s) if isinstance(n, COMPREHENSIONS)] if sys.version_info >= (3, 12) else []
+    if any(repeats(s) for s in last) or any(encloses(n, list(code.co_positions())[at // 2]) for n in inlined):
         loops.insert(0, None)
     return Path(function, node, loops)
 
@@ -194,11 +196,23 @@ def steps(node):
     return owner is not None and (node.func.attr == "backward" or node.func.attr == "step" and "opt" in name.lower())
 
 
+def encloses(node, position):
+    """Report whether an instruction at a position (first and last line, first and last column) may be part of an expression."""
+    first, last, begin, end = position
+    if None in position:
+        return True
+    return (node.lineno, node.col_offset) <= (first, begin) and (last, end) <= (node.end_lineno, node.end_col_offset)
+
+
 def repeats(node):
-    """Report whether the expressions of a statement, without those in its blocks, may call a function several times."""
-    if isinstance(node, COMPREHENSIONS) or isinstance(node, ast.Call) and called(node) in MAPS:
+    """Report whether the expressions of a statement, without those in its blocks, call a function for each item."""
+    if isinstance(node, ast.Call) and called(node) in MAPS:
         return True
     return any(repeats(n) for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.withitem)))
+
+
+def unseen(*args, **kwargs):
+    """Ignore a warning that the interpreter has shown when it loaded the source."""
 
 
 def parsed(path):
@@ -208,10 +222,14 @@ def parsed(path):
         path = os.path.join(BEGAN, path)
         try:
             if os.stat(path).st_size <= SOURCE:
-                with open(path, "rb") as f, warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the interpreter has printed them
-                    tree = ast.parse(f.read())
+                with open(path, "rb") as f:
+                    text = f.read()
+                shown, warnings.showwarning = warnings.showwarning, unseen  # a change of the filters repeats those of the script
+                try:
+                    tree = ast.parse(text)
                     codes, todo = {}, [compile(tree, path, "exec", 0, True)]
+                finally:
+                    warnings.showwarning = shown
                 while todo:
                     code = todo.pop()
                     codes[code.co_firstlineno if code.co_name != "<module>" else 0, code.co_name] = code
