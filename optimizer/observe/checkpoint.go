@@ -53,7 +53,8 @@ type CheckpointFinder struct {
 	before   map[string]stamp
 	seen     map[string]history
 	reported map[string]time.Time // time of the last report, by path
-	known    map[string]bool      // found by an earlier Finder of the same training
+	known    map[string]bool      // found by an earlier Finder of the same training, or confirmed
+	confirm  time.Time            // of Confirm, until the next Find
 }
 
 // stamp distinguishes states of a file.
@@ -125,19 +126,9 @@ func (f *CheckpointFinder) Report(path string, at time.Time) {
 // change. It counts regardless of its name and location, but not as reported.
 func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = true }
 
-// Confirm adds the files with a name of CheckpointOptions.Names that were modified since a time, after which the training has
-// ended.
-func (f *CheckpointFinder) Confirm(from time.Time) {
-	names := literal(f.o.Names)
-	if len(names) == 0 {
-		return
-	}
-	for _, c := range f.search() {
-		if matches(names, filepath.Base(c.path)) && !since(from).After(time.Unix(0, c.stamp.modified)) {
-			f.Known(c.path)
-		}
-	}
-}
+// Confirm lets the next Find add the files with a name of CheckpointOptions.Names that were modified since a time, after which
+// the training has ended.
+func (f *CheckpointFinder) Confirm(from time.Time) { f.confirm = from }
 
 // literal returns the patterns that name something: one such as *.json may match other files.
 func literal(patterns []string) []string {
@@ -191,10 +182,18 @@ func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 			found = append(found, c)
 		}
 	}
+	var names []string // to confirm
+	from := since(f.confirm).UnixNano()
+	if !f.confirm.IsZero() {
+		names, f.confirm = literal(f.o.Names), time.Time{}
+	}
 	for _, c := range found {
 		old, known := f.before[c.path]
 		if known && old == c.stamp {
 			continue
+		}
+		if c.stamp.modified >= from && matches(names, filepath.Base(c.path)) {
+			f.known[c.path] = true
 		}
 		h, again := f.seen[c.path]
 		switch {

@@ -94,11 +94,7 @@ func TestCrashesBackOff(t *testing.T) {
 				a.stage.clock.advance(at(seconds)) // killed in the fourth each time
 				return died("SIGKILL")
 			})
-			s.onStatus = func(st Status) {
-				if st.Phase == "waiting to start again" {
-					s.clock.advance(500 * time.Millisecond)
-				}
-			}
+			s.waitsToRestart()
 			s.cfg.Restarts = 3
 			res := s.run()
 			if res.Code != CodeTraining || res.Record.State != journal.Failed || res.Record.Exit.Signal == nil || *res.Record.Exit.Signal != "SIGKILL" {
@@ -172,11 +168,7 @@ func TestSameFailureAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, c.play)
-			s.onStatus = func(st Status) {
-				if st.Phase == "waiting to start again" {
-					s.clock.advance(500 * time.Millisecond)
-				}
-			}
+			s.waitsToRestart()
 			res := s.run()
 			if res.Code != c.code || len(s.started()) != c.starts {
 				t.Errorf("exit %d (%v) after %d starts, want %d after %d: %q", res.Code, res.Err, len(s.started()), c.code, c.starts, s.said(Warning, ""))
@@ -325,11 +317,7 @@ func lostAfterRestart(t *testing.T, exact bool) {
 		}
 		return finished
 	})
-	s.onStatus = func(st Status) {
-		if st.Phase == "waiting to start again" {
-			s.clock.advance(500 * time.Millisecond)
-		}
-	}
+	s.waitsToRestart()
 	s.cfg.Restarts, s.exact = 3, exact
 	res := s.run()
 	if lost := float64(res.Record.Waste.Failed); res.Record.State != journal.Done || !(math.Abs(lost-0.03) < 0.001) { // 30 s

@@ -392,7 +392,7 @@ func (r *run) mayRestart(exit launch.Exit) bool {
 		return false
 	}
 	if !r.Resumable {
-		return r.canResume() && (exit.Signal == "SIGKILL" && exit.Reason == launch.Killed || exit.Reason == launch.Exited && (exit.Code == exitTryAgain || exit.Code == 128+int(syscall.SIGKILL)))
+		return r.canResume() && (signalOf(exit) == "SIGKILL" || exit.Reason == launch.Exited && exit.Code == exitTryAgain)
 	}
 	if rest, ok := r.Progress.Remaining(); ok && rest <= 0 && exit.Reason == launch.Exited && exit.Code != exitTryAgain {
 		return false // the fault is in what follows the training: every restart would repeat it
@@ -437,12 +437,21 @@ func byItself(exit launch.Exit) bool {
 	switch exit.Reason {
 	case launch.OOM:
 		return true
-	case launch.Killed:
-		return !fromOutside[exit.Signal]
-	case launch.Exited:
-		return exit.Code != exitTryAgain && !fromOutside[unix.SignalName(syscall.Signal(exit.Code-128))]
+	case launch.Killed, launch.Exited:
+		return exit.Code != exitTryAgain && !fromOutside[signalOf(exit)]
 	}
 	return false
+}
+
+// signalOf returns the signal that ended a job, or the command of its shell; empty for another end.
+func signalOf(exit launch.Exit) string {
+	switch exit.Reason {
+	case launch.Killed:
+		return exit.Signal
+	case launch.Exited:
+		return unix.SignalName(syscall.Signal(exit.Code - 128))
+	}
+	return ""
 }
 
 // fromOutside contains the signals by which other processes end a job.

@@ -95,7 +95,6 @@ func TestRemovedCheckpoint(t *testing.T) {
 func TestSnapshotOfALateExit(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, nil)
-	snapshot := filepath.Join(s.cfg.Dir, "state.json")
 	s.play = func(a *actor) launch.Exit {
 		for a.epoch < 3 && a.work(6, 1) {
 		}
@@ -104,10 +103,7 @@ func TestSnapshotOfALateExit(t *testing.T) {
 			return failed(1)
 		}
 		s.clock.advance(at(0.1))
-		now := s.clock.Now()
-		if err := errors.Join(os.WriteFile(snapshot, []byte(`{"epoch": 3}`), 0o600), os.Chtimes(snapshot, now, now)); err != nil {
-			t.Error(err)
-		}
+		s.save("state.json", `{"epoch": 3}`)
 		e := left
 		e.Ran = s.clock.Monotonic() - a.from
 		s.clock.advance(at(5))

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -245,11 +244,7 @@ func TestRestartedAfterAKill(t *testing.T) {
 				}
 				return finished
 			})
-			s.onStatus = func(st Status) {
-				if st.Phase == "waiting to start again" {
-					s.clock.advance(500 * time.Millisecond)
-				}
-			}
+			s.waitsToRestart()
 			s.cfg.Restarts, s.cfg.Planner, s.cfg.Explain = c.restarts, "model", true
 			res := s.run()
 			code := CodeTraining
@@ -286,13 +281,9 @@ func TestSnapshotWrittenOnce(t *testing.T) {
 					a.epoch = 3
 				}
 				for a.epoch < 6 && a.work(6, 1) {
-					if now := s.clock.Now(); a.epoch == 3 {
-						for _, file := range []string{"state.json", "metrics.json"} {
-							path := filepath.Join(s.cfg.Dir, file)
-							if err := errors.Join(os.WriteFile(path, []byte(`{"epoch": 3}`), 0o600), os.Chtimes(path, now, now)); err != nil {
-								t.Error(err)
-							}
-						}
+					if a.epoch == 3 {
+						s.save("state.json", `{"epoch": 3}`)
+						s.save("metrics.json", `{"epoch": 3}`)
 					}
 					if a.epoch == 4 && a.n == 1 {
 						return failed(1)
@@ -337,10 +328,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 			})
 			res := s.run()
 			s.clock.advance(time.Minute)
-			other, now := filepath.Join(s.cfg.Dir, "ckpt_step_7.pt"), s.clock.Now()
-			if err := errors.Join(os.WriteFile(other, []byte("state"), 0o600), os.Chtimes(other, now, now)); err != nil {
-				t.Fatal(err)
-			}
+			other := s.save("ckpt_step_7.pt", "state")
 			s.clock.advance(time.Minute)
 			want := filepath.Join(s.cfg.Dir, "ckpt_step_4.pt")
 			if removed {
@@ -372,11 +360,7 @@ func TestFilesThatAreNotLoaded(t *testing.T) {
 				a.begins(map[string]any{"framework": "keras"})
 				for a.epoch < 6 && a.step(6, 1) {
 					for _, file := range []string{"latest.weights.h5", "best.keras"} {
-						path, now := filepath.Join(a.stage.cfg.Dir, file), a.stage.clock.Now()
-						if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
-							t.Error(err)
-						}
-						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "keras", "seconds": 0.1})
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save(file, "state"), "step": a.epoch, "kind": "keras", "seconds": 0.1})
 					}
 				}
 				if removed {
@@ -406,20 +390,13 @@ func TestFilesThatAreNotLoaded(t *testing.T) {
 func TestCheckpointDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, nil)
-	save := func(name string) string {
-		path, now := filepath.Join(s.cfg.Dir, name), s.clock.Now()
-		if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
-			t.Error(err)
-		}
-		return path
-	}
 	want := ""
 	s.play = func(a *actor) launch.Exit {
 		a.begins(nil)
 		if a.n == 1 {
 			a.epoch = 4
 			a.report(map[string]any{"event": "progress", "training": 1, "step": 4, "total_steps": 9, "step_seconds": 1, "threads": 2})
-			want = save("ckpt_step_4.pt")
+			want = s.save("ckpt_step_4.pt", "state")
 			return died("SIGKILL")
 		}
 		for a.epoch = 4; a.epoch < 9 && a.step(9, 1); {
@@ -429,13 +406,9 @@ func TestCheckpointDuringAnOutage(t *testing.T) {
 	dir, job := orphan(t, s, false)
 	<-job.Done()
 	s.clock.advance(time.Minute)
-	save("ckpt_step_7.pt")
+	s.save("ckpt_step_7.pt", "state")
 	s.clock.advance(time.Minute)
-	s.onStatus = func(st Status) {
-		if st.Phase == "waiting to start again" {
-			s.clock.advance(500 * time.Millisecond)
-		}
-	}
+	s.waitsToRestart()
 	if res := s.resume(dir.Dir(), Change{}); res.Code != CodeDone {
 		t.Fatalf("exit %d (%v)", res.Code, res.Err)
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -216,6 +217,25 @@ func (s *stage) Planned(rec *journal.Record) {
 }
 
 func (s *stage) Finished(*journal.Record, string) {}
+
+// save writes a file in the working directory, dated by the stage's clock, and returns its path.
+func (s *stage) save(name, text string) string {
+	s.t.Helper()
+	path, now := filepath.Join(s.cfg.Dir, name), s.clock.Now()
+	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, now, now)); err != nil {
+		s.t.Error(err)
+	}
+	return path
+}
+
+// waitsToRestart lets time pass while the job waits to start again.
+func (s *stage) waitsToRestart() {
+	s.onStatus = func(st Status) {
+		if st.Phase == "waiting to start again" {
+			s.clock.advance(500 * time.Millisecond)
+		}
+	}
+}
 
 // said returns the events of at least a level that contain a text.
 func (s *stage) said(least Level, text string) []string {

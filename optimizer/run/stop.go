@@ -277,8 +277,8 @@ func (r *run) settleJob(exit launch.Exit) {
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
 	}
-	if exit.Reason != launch.Lost && !exit.At.IsZero() { // an agent may notice it later
-		r.Absences = append(r.Absences, absence{exit.At, r.Clock.Now()})
+	if now := r.Clock.Now(); exit.Reason != launch.Lost && !exit.At.IsZero() && now.Sub(exit.At) > endSlack { // noticed late
+		r.Absences = append(r.Absences, absence{exit.At, now})
 	}
 	charged := r.exitAt
 	if paid, ok := r.Progress.paidUntil(exit); r.queued != nil { // nothing ran, but the place may have been held
