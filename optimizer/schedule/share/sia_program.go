@@ -50,6 +50,7 @@ const (
 	siaPriceSteps = 60
 	siaTolerance  = 1e-3 // relative to the bound
 	siaFarGap     = 5e-3 // above which prices are sought again
+	siaTie        = 1e-12
 )
 
 // resized returns a slice of n elements, of any values, in the memory of another one if that suffices.
@@ -186,12 +187,13 @@ func (g *siaProgram) minimizeBound(worth float64) {
 	}
 }
 
-// choice returns the size with the largest value above its price; −1 if none is positive.
+// choice returns the size with the largest value above its price; −1 if none is positive. The steps of the prices end
+// where several sizes are equal; the first of these is returned whatever the rounding.
 func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 	size = -1
 	value := g.value[i]
 	for k, z := range g.sizes[i] {
-		if w := value[k] - price[z.Device]*float64(z.GPUs); w > worth {
+		if w := value[k] - price[z.Device]*float64(z.GPUs); w > worth+siaTie {
 			size, worth = k, w
 		}
 	}

@@ -110,7 +110,7 @@ func TestSiaIsNearItsBoundAtScale(t *testing.T) {
 	}
 }
 
-// Evaluating equal jobs once does not change the result.
+// Evaluating equal jobs once does not change the result, also where several sizes are equal at the prices of the bound.
 func TestSiaLooksAtEqualJobsOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		one := drawSiaProgram(r, 1, 16)
