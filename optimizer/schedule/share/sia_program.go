@@ -48,9 +48,9 @@ type siaGroup struct {
 
 const (
 	siaPriceSteps = 60
-	siaTolerance  = 1e-3 // relative to the bound
-	siaFarGap     = 5e-3 // above which prices are sought again
-	siaTie        = 1e-12
+	siaTolerance  = 1e-3  // relative to the bound
+	siaFarGap     = 5e-3  // above which prices are sought again
+	siaTie        = 1e-12 // values and prices that differ by less are equal but for rounding
 )
 
 // resized returns a slice of n elements, of any values, in the memory of another one if that suffices.
@@ -182,13 +182,14 @@ func (g *siaProgram) minimizeBound(worth float64) {
 		// Polyak's step length.
 		step := pace * (dual - worth) / length
 		for d := range price {
-			price[d] = max(0, price[d]-step*spare[d])
+			if price[d] -= step * spare[d]; price[d] < siaTie {
+				price[d] = 0
+			}
 		}
 	}
 }
 
-// choice returns the size with the largest value above its price; −1 if none is positive. The steps of the prices end
-// where several sizes are equal; the first of these is returned whatever the rounding.
+// choice returns the size with the largest value above its price, the first of equal ones; −1 if none is positive.
 func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 	size = -1
 	value := g.value[i]
