@@ -157,17 +157,21 @@ func (r *Reader) progress(p *process, l *line) bool {
 	return r.claimTraining(p, l)
 }
 
-// checkpoint stores a checkpoint of rank 0. A torch.save counts only in a training loop of the script, because
-// frameworks also use it for other files.
+// checkpoint stores a checkpoint of rank 0. A torch.save counts in a training loop of the script and, because frameworks
+// also use it for other files, before a training only if it replaces a known checkpoint.
 func (r *Reader) checkpoint(p *process, l *line) {
 	own := l.Training > 0 && p.training != nil && p.training.Framework == "torch"
-	if l.Path == "" || l.Rank != 0 || l.Kind == "torch.save" && !own {
+	again := l.Kind == "torch.save" && p.training == nil && slices.Contains(r.known, l.Path)
+	if l.Path == "" || l.Rank != 0 || l.Kind == "torch.save" && !own && !again {
 		return // not a checkpoint of the training framework, for instance its arguments
 	}
 	if len(r.saved) >= maxCheckpoints {
 		r.saved = slices.Delete(r.saved, 0, len(r.saved)-maxCheckpoints+1)
 	}
 	c := Checkpoint{Path: l.Path, Step: value(l.Step), Epoch: value(l.Epoch), Wall: time.Unix(0, int64(l.Time*1e9)), Took: duration(l.Seconds), Kind: clip(l.Kind), Weights: l.Weights}
+	if again { // it contains what it was loaded from
+		c.Step, c.Epoch = 0, 0
+	}
 	if !p.foreign {
 		c.At = duration(l.Mono)
 	}

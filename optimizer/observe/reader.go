@@ -61,12 +61,14 @@ type Reader struct {
 	answers   []Answer
 	failures  []failure
 	saved     []Checkpoint
+	known     []string // paths of the checkpoints of earlier processes
 	lastID    int
 }
 
-// NewReader returns a Reader of the reports in dir, which need not exist yet.
-func NewReader(dir string) *Reader {
-	return &Reader{dir: dir, boot: bootID(), files: map[int]*follower{}, processes: map[int]*process{}}
+// NewReader returns a Reader of the reports in dir, which need not exist yet. known are the absolute paths of the checkpoints
+// of earlier processes of the job: a training that continues from one may save there before its first step.
+func NewReader(dir string, known ...string) *Reader {
+	return &Reader{dir: dir, boot: bootID(), files: map[int]*follower{}, processes: map[int]*process{}, known: known}
 }
 
 // processID returns the process id in a file name such as 4711.jsonl.

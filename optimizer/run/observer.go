@@ -87,7 +87,7 @@ func (o *observerClient) begin(launch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.installed.Reports = reportsOf(o.reports, launch)
-	o.reader = observe.NewReader(o.installed.Reports)
+	o.reader = observe.NewReader(o.installed.Reports, slices.Collect(maps.Keys(o.Positions))...)
 	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers = observe.Facts{}, 0, 0, request{}, request{}, request{}
 	o.last, o.counted, o.earlier = observe.Progress{}, countedSteps{}, earlierTrainings{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // if this fails, the module reports nothing
@@ -101,7 +101,7 @@ func reportsOf(dir string, launch int) string {
 func (r *run) followObserver() {
 	reports := r.dir.Path("observe")
 	r.observer = &observerClient{observed: &r.observed, reports: reports, clock: r.Clock, repeats: r.Progress.Repeats,
-		reader: observe.NewReader(reportsOf(reports, r.Progress.launches()))}
+		reader: observe.NewReader(reportsOf(reports, r.Progress.launches()), slices.Collect(maps.Keys(r.Positions))...)}
 	r.observer.pollAll()
 }
 

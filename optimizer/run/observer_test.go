@@ -84,12 +84,18 @@ func (a *actor) checkpointIn(dir string) string {
 	return path
 }
 
-func (a *actor) begins(extra map[string]any) {
+// starts reports the start of the process.
+func (a *actor) starts() {
 	start := map[string]any{"event": "start", "ppid": 1}
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		start["boot"] = strings.TrimSpace(string(boot))
 	}
 	a.report(start)
+}
+
+// begins reports the start of the process and of a training.
+func (a *actor) begins(extra map[string]any) {
+	a.starts()
 	training := map[string]any{"event": "training", "training": 1, "framework": "test", "unit": "step", "world": 1}
 	for k, v := range extra {
 		training[k] = v
@@ -360,6 +366,51 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
 	}
 	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
+		t.Errorf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+	}
+}
+
+// TestSaveBeforeTheFirstStep: a training that saves what it has loaded before its first step, and is killed thereafter, continues
+// from there.
+func TestSaveBeforeTheFirstStep(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		save := func(report map[string]any) {
+			path, now := filepath.Join(a.stage.cfg.Dir, "ckpt.pt"), a.stage.clock.Now()
+			if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
+				t.Error(err)
+			}
+			report["event"], report["path"], report["kind"], report["seconds"] = "checkpoint", path, "torch.save", 0.1
+			a.report(report)
+		}
+		a.starts()
+		if a.n > 1 {
+			save(map[string]any{})
+		}
+		a.report(map[string]any{"event": "training", "training": 1, "framework": "torch", "unit": "step", "world": 1})
+		steps := map[int]int{1: 5, 2: 2, 3: 6}[a.n] // it counts from the start of the process
+		for a.epoch < steps {
+			if !a.step(9, 1) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 3 {
+				save(map[string]any{"training": 1, "step": 3})
+			}
+		}
+		if a.n == 3 {
+			return finished
+		}
+		return died("SIGKILL")
+	})
+	s.cfg.Restarts = -1
+	res := s.run()
+	for life := 2; life <= 3; life++ {
+		if res.Code != CodeTraining {
+			t.Fatalf("exit %d (%v), want the failure of start %d", res.Code, res.Err, life-1)
+		}
+		res = s.resume(res.Dir, Change{})
+	}
+	if res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
 		t.Errorf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
 	}
 }
