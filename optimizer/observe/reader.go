@@ -46,6 +46,8 @@ type Progress struct {
 	TrainingsLeft int
 	// PID is the process, Training the number of its training, from 1: steps decrease only if one of the two changes.
 	PID, Training int
+	// Began is the time at which this training began, as At.
+	Began time.Duration
 	// Follows reports that the previous training of the process had finished, completely or stopped early.
 	Follows bool
 }
@@ -107,7 +109,9 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 		l := next.pending[0]
 		next.pending = next.pending[1:]
 		if r.take(&l) {
-			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), Loops: l.Loops, TrainingsLeft: l.TrainingsLeft, PID: l.PID, Training: l.Training, Follows: r.processes[l.PID].follows})
+			p := r.processes[l.PID]
+			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), Loops: l.Loops, TrainingsLeft: l.TrainingsLeft,
+				PID: l.PID, Training: l.Training, Began: duration(p.training.Mono), Follows: p.follows})
 		}
 	}
 	return out, nil

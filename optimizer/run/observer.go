@@ -201,9 +201,9 @@ type earlierTrainings struct{ epochs, steps float64 }
 // add adds the work of the training of a, complete or stopped early, if b reports a following one that is not much longer,
 // or repeats is true. Otherwise a much longer one has been prepared and determines progress and total alone. Of trainings
 // without totals only those of processes follow each other; ended reports whether that of a has. b may count on from a, towards
-// the total of all.
+// the total of all, or may have trained beside it.
 func (e *earlierTrainings) add(a, b *observe.Progress, ended, repeats bool) {
-	if a.PID == 0 || a.PID == b.PID && (a.Training == b.Training || b.Loops >= 2) {
+	if a.PID == 0 || a.PID == b.PID && (a.Training == b.Training || b.Loops >= 2) || a.PID != b.PID && b.Began < a.At {
 		return
 	}
 	sized, most := false, preparation

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
@@ -202,25 +203,28 @@ func TestEarlierTrainings(t *testing.T) {
 		epochs           []float64
 		totals           int // reports with a total
 		follows, repeats bool
+		began            time.Duration // of each training; 0: after the report before it
 	}{
-		"folds":              {[]report{{1, 7, 2, 4}, {1, 7, 4, 4}, {2, 7, 1, 4}, {2, 7, 4, 4}, {3, 7, 1, 4}}, []float64{2, 4, 5, 8, 9}, 2, true, false},
-		"unequal folds":      {[]report{{1, 7, 9, 9}, {2, 7, 1, 10}, {2, 7, 10, 10}, {3, 7, 1, 9}}, []float64{9, 10, 19, 20}, 1, true, false},
-		"stopped early":      {[]report{{1, 7, 3, 9}, {2, 7, 1, 9}, {2, 7, 4, 9}, {3, 7, 1, 9}}, []float64{3, 4, 7, 8}, 1, true, false},
-		"trials of a search": {[]report{{1, 7, 3, 3}, {2, 7, 1, 30}, {2, 7, 30, 30}, {3, 7, 1, 2}}, []float64{3, 4, 33, 34}, 1, true, true},
-		"continued":          {[]report{{1, 7, 10, 10}, {2, 7, 11, 12}, {2, 7, 12, 12}}, []float64{10, 11, 12}, 3, true, false},
-		"processes":          {[]report{{1, 7, 4, 4}, {1, 8, 2, 4}}, []float64{4, 6}, 1, false, false},
-		"preparation":        {[]report{{1, 7, 1, 1}, {2, 7, 0.5, 10}, {2, 7, 10, 10}}, []float64{1, 0.5, 10}, 3, true, false},
-		"no totals":          {[]report{{1, 7, 3, 0}, {2, 7, 1, 0}, {1, 8, 1, 0}, {1, 8, 3, 0}, {1, 9, 2, 0}}, []float64{3, 1, 2, 4, 6}, 0, false, false},
-		"interrupted":        {[]report{{1, 7, 2, 4}, {2, 7, 1, 4}}, []float64{2, 1}, 2, false, false},
-		"shorter the next":   {[]report{{1, 7, 4, 4}, {2, 7, 1, 2}}, []float64{4, 5}, 1, true, false},
+		"folds":              {[]report{{1, 7, 2, 4}, {1, 7, 4, 4}, {2, 7, 1, 4}, {2, 7, 4, 4}, {3, 7, 1, 4}}, []float64{2, 4, 5, 8, 9}, 2, true, false, 0},
+		"unequal folds":      {[]report{{1, 7, 9, 9}, {2, 7, 1, 10}, {2, 7, 10, 10}, {3, 7, 1, 9}}, []float64{9, 10, 19, 20}, 1, true, false, 0},
+		"stopped early":      {[]report{{1, 7, 3, 9}, {2, 7, 1, 9}, {2, 7, 4, 9}, {3, 7, 1, 9}}, []float64{3, 4, 7, 8}, 1, true, false, 0},
+		"trials of a search": {[]report{{1, 7, 3, 3}, {2, 7, 1, 30}, {2, 7, 30, 30}, {3, 7, 1, 2}}, []float64{3, 4, 33, 34}, 1, true, true, 0},
+		"continued":          {[]report{{1, 7, 10, 10}, {2, 7, 11, 12}, {2, 7, 12, 12}}, []float64{10, 11, 12}, 3, true, false, 0},
+		"processes":          {[]report{{1, 7, 4, 4}, {1, 8, 2, 4}}, []float64{4, 6}, 1, false, false, 0},
+		"side by side":       {[]report{{1, 7, 4, 4}, {1, 8, 3, 4}, {1, 8, 4, 4}}, []float64{4, 3, 4}, 3, false, false, time.Second / 2},
+		"preparation":        {[]report{{1, 7, 1, 1}, {2, 7, 0.5, 10}, {2, 7, 10, 10}}, []float64{1, 0.5, 10}, 3, true, false, 0},
+		"no totals":          {[]report{{1, 7, 3, 0}, {2, 7, 1, 0}, {1, 8, 1, 0}, {1, 8, 3, 0}, {1, 9, 2, 0}}, []float64{3, 1, 2, 4, 6}, 0, false, false, 0},
+		"interrupted":        {[]report{{1, 7, 2, 4}, {2, 7, 1, 4}}, []float64{2, 1}, 2, false, false, 0},
+		"shorter the next":   {[]report{{1, 7, 4, 4}, {2, 7, 1, 2}}, []float64{4, 5}, 1, true, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e earlierTrainings
 			var last observe.Progress
 			var epochs []float64
 			totals := 0
-			for _, r := range c.reports {
-				p := observe.Progress{Row: *epochRow(r.epoch, r.total), Training: int(r.training), PID: int(r.pid), Follows: c.follows && r.training > 1}
+			for i, r := range c.reports {
+				p := observe.Progress{Row: *epochRow(r.epoch, r.total), Training: int(r.training), PID: int(r.pid), Follows: c.follows && r.training > 1, At: at(float64(i + 1))}
+				p.Began = cmp.Or(c.began, p.At)
 				p.Row.Set(trainlog.Step, 10*r.epoch)
 				e.add(&last, &p, true, c.repeats)
 				last = p
