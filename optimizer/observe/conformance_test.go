@@ -82,6 +82,7 @@ func TestRealFrameworks(t *testing.T) {
 			checkpoints: "epoch=0-step=10.ckpt@10 epoch=1-step=20.ckpt@20"},
 		"keras": {argv: []string{"keras_fit.py", "3"}, framework: "keras", last: "39 39 3 3 32", samples: 1200,
 			checkpoints: "best-01.keras@13 best-02.keras@26 best-03.keras@39"},
+		"keras loop":        {argv: []string{"keras_batches.py"}, framework: "keras loop", last: "60 - 3 3 -", samples: math.NaN(), checkpoints: "model.keras@20 model.keras@40 model.keras@60"},
 		"xgboost":           {argv: []string{"xgboost_train.py"}, framework: "xgboost", last: "25 25 - - -", samples: math.NaN(), trainings: 2},
 		"lightgbm":          {argv: []string{"lightgbm_train.py"}, framework: "lightgbm", last: "15 15 - - -", samples: math.NaN(), trainings: 2},
 		"scikit-learn":      {argv: []string{"sklearn_partial.py"}, framework: "scikit-learn", last: "25 - - - 100", samples: 2500},

@@ -43,7 +43,7 @@ class Loop:
         self.length = loops.Length()
         self.gap = 0.0  # epochs of a number of steps, before the first pass that is an epoch, less those by the passes
 
-    def stepped(self, optimizer, seconds):
+    def stepped(self, optimizer, seconds, framework="torch"):
         """Count a step of optimizer that took some seconds, None if a closure of the script was part of them."""
         if self.elsewhere(optimizer):
             return
@@ -53,7 +53,7 @@ class Loop:
         if t is None:
             if observer.searches:
                 return
-            self.begin(optimizer)
+            self.begin(optimizer, framework)
             t = self.training
         elif t is not self.training:
             return
@@ -125,10 +125,10 @@ class Loop:
         if use.passes is not self.passes:
             self.switch(use.passes)
 
-    def begin(self, optimizer):
+    def begin(self, optimizer, framework):
         self.clear(optimizer)
         use = observer.loader
-        self.training = observer.begin("torch", self)
+        self.training = observer.begin(framework, self)
         observer.loader = use
 
     def switch(self, passes):
