@@ -308,7 +308,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Exited && exit.Code == 0 {
 		rest, ok := r.Progress.Remaining()
 		if r.log.Stats().Format == "stdout" {
-			rest, ok = r.Progress.endNormally()
+			rest, ok = r.Progress.endNormally(now)
 		}
 		if why := r.unread(exit); ok && rest > 0 && why != "" {
 			r.progressLost = true
