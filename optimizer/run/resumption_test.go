@@ -258,7 +258,7 @@ func TestRestartedAfterAKill(t *testing.T) {
 			if c.starts > 1 && (!slices.Contains(on[1].command.Args, filepath.Join(s.cfg.Dir, "ckpt_step_20.pt")) || float64(res.Record.Outcome.Steps) != 40) {
 				t.Errorf("started with %q, %v steps; want ckpt_step_20.pt and 40", on[1].command.Args, res.Record.Outcome.Steps)
 			}
-			if p := res.Record.Plan; c.starts > 1 && (s.planned == nil || p == nil || p.Prediction != nil) {
+			if p := res.Record.Plan; c.starts > 1 && (s.planned == nil || p == nil || p.Prediction != nil || p.Interrupted != "restarted") {
 				t.Errorf("predicted %+v, at the end %+v; want no prediction at the end, which was of a run without interruption", s.planned, p)
 			}
 		})

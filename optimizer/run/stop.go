@@ -345,7 +345,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
 			r.tell(notify.Failed, "failure", fmt.Sprintf("the training failed (%s): %s", describeExit(exit), retry.Reason), nil)
 			r.retryAt = r.elapsed() + max(retry.After, time.Millisecond)
-			r.dropPrediction()
+			r.dropPrediction("restarted")
 			return
 		}
 		r.event(Problem, "%s", retry.Reason)
