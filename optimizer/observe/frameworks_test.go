@@ -518,6 +518,33 @@ for i in range(5): optimizer.step(%s)
 	}
 }
 
+// TestFitInThreads: of trainings by a framework in two threads at the same time the last one counts, and the other one is reported;
+// those in one thread after the other are not.
+func TestFitInThreads(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		beside bool
+	}{
+		"at the same time":    {"one.start(); begun.wait(60); m.Model().fit(100, epochs=5); ended.set(); one.join()", true},
+		"one after the other": {"ended.set(); one.start(); one.join(); m.Model().fit(100, epochs=5)", false},
+	} {
+		o := newObserved(t)
+		f := o.must(`
+import threading, keras.src.models.model as m
+begun, ended = threading.Event(), threading.Event()
+class First(m.Model):
+    def evaluate(self, rows):
+        begun.set()
+        ended.wait(60)
+one = threading.Thread(target=First().fit, args=(100,), kwargs={"epochs": 3})
+` + c.script)
+		want(t, name+": steps", f.Step, 20)
+		want(t, name+": epochs", o.last(trainlog.TotalEpochs), 5)
+		want(t, name+": training in another thread reported", strings.Contains(o.reports(), `"beside":1`), c.beside)
+	}
+}
+
 // TestBoostingInThreads: of trainings of gradient boosting in two threads one counts, and the other one is reported.
 func TestBoostingInThreads(t *testing.T) {
 	t.Parallel()
