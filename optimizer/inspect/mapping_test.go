@@ -179,6 +179,34 @@ func TestPresent(t *testing.T) {
 	}
 }
 
+// TestMergedCommandLine: a checkpoint in a configuration is an argument if OmegaConf merges the command line last and the script
+// loads it.
+func TestMergedCommandLine(t *testing.T) {
+	const script = "import argparse, torch\nfrom omegaconf import OmegaConf\np = argparse.ArgumentParser()\np.add_argument('--config')\n" +
+		"args, rest = p.parse_known_args()\ncli = OmegaConf.from_cli(rest)\ncfg = OmegaConf.merge(OmegaConf.load(args.config), cli)\n" +
+		"if cfg.train.resume:\n    state = torch.load(cfg.train.resume)\n"
+	for name, c := range map[string]struct{ script, setting, want string }{
+		"merged last":           {script, "null", "train.resume={path}"},
+		"in place":              {strings.Replace(script, ", cli)", ", OmegaConf.from_cli(rest))", 1), "", "train.resume={path}"},
+		"merged first":          {strings.Replace(script, "(OmegaConf.load(args.config), cli)", "(cli, OmegaConf.load(args.config))", 1), "null", ""},
+		"not merged":            {strings.Replace(script, "OmegaConf.merge(OmegaConf.load(args.config), cli)", "OmegaConf.load(args.config)", 1), "null", ""},
+		"rejected by a parser":  {strings.Replace(script, "args, rest = p.parse_known_args()", "args, rest = p.parse_args(), None", 1), "null", ""},
+		"not a path":            {script, "false", ""},
+		"only tested, no state": {strings.Replace(script, "torch.load(cfg.train.resume)", "restore()", 1), "null", ""},
+	} {
+		dir := t.TempDir()
+		for file, text := range map[string]string{"train.py": c.script, "x.yaml": "train:\n  lr: 0.1\n  resume: " + c.setting + "\n"} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k, _ := ReadCommand([]string{"python3", "train.py", "--config", "x.yaml"}, dir).Mapping(nil).Knob(KnobResume)
+		if k.Template != c.want {
+			t.Errorf("%s: %q, want %q", name, k.Template, c.want)
+		}
+	}
+}
+
 func TestResumption(t *testing.T) {
 	for command, want := range map[string]string{
 		"python argparse_train.py":                    "argument file",

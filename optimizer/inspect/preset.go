@@ -155,13 +155,18 @@ func (c *Command) dataModuleKnob(n string) (knob, bool) {
 	return knob{}, false
 }
 
-// configKnob returns a setting of a hydra configuration, which the command line overrides by name=value.
+// configKnob returns a setting of a hydra configuration, which the command line overrides by name=value, or that of a checkpoint in
+// a file that OmegaConf merges with the command line.
 func (c *Command) configKnob(n string) (knob, bool) {
-	if !c.calls("hydra.main") {
+	hydra := c.calls("hydra.main")
+	if !hydra && (n != KnobResume || !c.mergesCommandLine()) {
 		return knob{}, false
 	}
 	best, rank := -1, 0
 	for i, e := range c.config {
+		if !hydra && !(slices.Contains([]string{"", "~", "null"}, e.value) && c.loadsFrom(last(e.key))) {
+			continue
+		}
 		if r := knobRank(n, &option{names: []string{last(e.name)}}); r >= 0 && ofTraining(n, e.name) && (best < 0 || r < rank) {
 			best, rank = i, r
 		}
@@ -175,6 +180,32 @@ func (c *Command) configKnob(n string) (knob, bool) {
 		k.Template = e.key + "={path}"
 	}
 	return k, true
+}
+
+// mergesCommandLine reports whether the script lets name=value on the command line override its settings: the last part that
+// OmegaConf merges is from it, and no parser rejects other arguments.
+func (c *Command) mergesCommandLine() bool {
+	s := c.source
+	if s == nil || s.names["parse_args"] > 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.calls, func(k call) bool {
+		if k.full != "omegaconf.OmegaConf.merge" || len(k.args) < 2 {
+			return false
+		}
+		t := k.args[len(k.args)-1].tokens
+		return mentionsName(t, "from_cli") || len(t) == 1 && slices.ContainsFunc(s.assignments, func(a assignment) bool {
+			return a.target == t[0].s && mentionsName(a.value, "from_cli")
+		})
+	})
+}
+
+// loadsFrom reports whether the script passes a setting to a call that loads a state.
+func (c *Command) loadsFrom(setting string) bool {
+	return slices.ContainsFunc(c.source.calls, func(k call) bool {
+		return slices.Contains([]string{"load", "load_state", "load_checkpoint", "fit", "train"}, last(k.callee)) &&
+			slices.ContainsFunc(k.args, func(a argument) bool { return mentionsName(a.tokens, setting) })
+	})
 }
 
 // ofTraining reports whether a setting belongs to the training: a length must not be in another part of the

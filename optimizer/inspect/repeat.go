@@ -7,9 +7,11 @@ import (
 	"strings"
 )
 
-// searches matches the calls that train an estimator several times, handing those that call a function several times.
+// searches matches the calls that train an estimator several times, tuning the methods of a model or its trainer that do so, of
+// transformers and CatBoost, and handing those that call a function several times.
 var (
 	searches = regexp.MustCompile(`(^|\.)(cross_val_score|cross_validate|cross_val_predict|\w+SearchCV|tune\.Tuner|tune\.run)$`)
+	tuning   = regexp.MustCompile(`\.(hyperparameter_search|grid_search|randomized_search)$`)
 	handing  = regexp.MustCompile(`(^|\.)(optimize|fmin|agent|Tuner|with_parameters|with_resources|tune\.run|map|starmap|delayed|\w+_minimize)$`)
 )
 
@@ -119,7 +121,7 @@ func (c *Command) trained() repetition {
 			at = oftenCalled
 		}
 		r.calls[c.callee] = append(r.calls[c.callee], at)
-		if last(c.callee) == "hyperparameter_search" {
+		if tuning.MatchString(c.callee) && !r.skipped(at) {
 			return several
 		}
 		if making.MatchString(c.full) && r.classes[c.callee] == nil {

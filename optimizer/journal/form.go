@@ -36,6 +36,8 @@ type Plan struct {
 	plan.Plan
 	AtS        Number
 	Prediction *Prediction
+	// Interrupted says what ended the validity of the prediction: the run was "resumed", or its training "restarted" in it; empty: nothing.
+	Interrupted string
 }
 
 type hostForm struct {
@@ -75,14 +77,15 @@ type slaForm struct {
 }
 
 type planForm struct {
-	Allocation resources.Allocation `json:"allocation"`
-	Planner    string               `json:"planner"`
-	Reason     string               `json:"reason"`
-	Binding    string               `json:"binding"`
-	AtS        Number               `json:"at_s"`
-	Prediction *Prediction          `json:"prediction"`
-	Candidates []plan.Candidate     `json:"candidates"`
-	Options    []plan.Option        `json:"options"`
+	Allocation  resources.Allocation `json:"allocation"`
+	Planner     string               `json:"planner"`
+	Reason      string               `json:"reason"`
+	Binding     string               `json:"binding"`
+	AtS         Number               `json:"at_s"`
+	Prediction  *Prediction          `json:"prediction"`
+	Candidates  []plan.Candidate     `json:"candidates"`
+	Options     []plan.Option        `json:"options"`
+	Interrupted string               `json:"interrupted,omitempty"`
 }
 
 // formed contains the types that encode themselves by a form.
@@ -175,7 +178,7 @@ func (s *SLA) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes the decision with its time and prediction.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	return written(planForm{Allocation: p.Allocation, Planner: p.Planner, Reason: p.Reason, Binding: p.Binding, AtS: p.AtS, Prediction: p.Prediction,
-		Candidates: p.Candidates, Options: p.Options})
+		Candidates: p.Candidates, Options: p.Options, Interrupted: p.Interrupted})
 }
 
 // UnmarshalJSON decodes the form of MarshalJSON.
@@ -183,7 +186,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	var form planForm
 	err := json.Unmarshal(data, &form)
 	*p = Plan{Plan: plan.Plan{Allocation: form.Allocation, Planner: form.Planner, Reason: form.Reason, Binding: form.Binding,
-		Candidates: form.Candidates, Options: form.Options}, AtS: form.AtS, Prediction: form.Prediction}
+		Candidates: form.Candidates, Options: form.Options}, AtS: form.AtS, Prediction: form.Prediction, Interrupted: form.Interrupted}
 	return err
 }
 

@@ -77,6 +77,7 @@ type keeper struct {
 	ended     chan event // sent by reap
 	oomStart  uint64     // of the job's cgroup
 	oomNear   oomCounter
+	oomBefore *uint64  // oomNear before the job; nil: unknown
 	oomLately []uint64 // oomNear at the last two ticks
 	samples   int      // number of memory samples
 	mainRan   time.Duration
@@ -276,6 +277,7 @@ func (k *keeper) finish() int {
 
 	e := o.verdict()
 	e.At, e.Ran = time.Now(), now-k.began
+	e.MemoryHeld = o.oomKills == 0 && k.memoryHeld()
 	if e.Outlived != "" {
 		e.MainRan = mainRan
 	}
@@ -312,6 +314,12 @@ func (k *keeper) oomKills() (own uint64, nearby bool) {
 	}
 	n, ok := k.oomNear.read()
 	return 0, ok && len(k.oomLately) > 0 && n > k.oomLately[0]
+}
+
+// memoryHeld reports whether the kernel is known to have killed no process near the job for lack of memory since it began.
+func (k *keeper) memoryHeld() bool {
+	n, ok := k.oomNear.read()
+	return ok && k.oomBefore != nil && n == *k.oomBefore
 }
 
 // drain waits for the last output and returns the total number of bytes lost. A hanging file system does not delay

@@ -75,6 +75,9 @@ func (k *keeper) setUp() error {
 	if k.enforce != nil {
 		k.oomStart, _ = k.enforce.OOMKills()
 	}
+	if n, ok := k.oomNear.read(); ok {
+		k.oomBefore = &n
+	}
 	if err := reserve(filepath.Join(k.dir, exitFile)); err != nil {
 		fmt.Fprintln(os.Stderr, "set disk space aside for the exit record:", err)
 	}

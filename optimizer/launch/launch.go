@@ -60,6 +60,9 @@ type Exit struct {
 	Detail string     `json:"detail,omitempty"` // one line for the user
 	// Limit is true if the supervisor stopped the job at its time limit (Command.StopAfter).
 	Limit bool `json:"limit,omitempty"`
+	// MemoryHeld is true if the kernel is known to have killed no process of the job, and of its machine or container, for lack of
+	// memory since it began.
+	MemoryHeld bool `json:"memory_held,omitempty"`
 	// LostBytes is the amount of output that could not be written, as on a full disk.
 	LostBytes int64 `json:"lost_bytes,omitempty"`
 	// Outlived describes the processes that were ended because they ran on after the main process had ended by itself; empty

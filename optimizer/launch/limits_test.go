@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,6 +84,28 @@ func TestOOMCounters(t *testing.T) {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestMemoryHeld: that memory sufficed is known only with a count from before the job which has not changed.
+func TestMemoryHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "memory.events")
+	if err := os.WriteFile(path, []byte("oom_kill 3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := func(n uint64) *uint64 { return &n }
+	for name, c := range map[string]struct {
+		k    *keeper
+		want bool
+	}{
+		"no kill":         {&keeper{oomNear: oomCounter(path), oomBefore: before(3)}, true},
+		"a kill":          {&keeper{oomNear: oomCounter(path), oomBefore: before(2)}, false},
+		"by a standby":    {&keeper{oomNear: oomCounter(path)}, false},
+		"without a count": {&keeper{oomNear: oomCounter(path + "x"), oomBefore: before(0)}, false},
+	} {
+		if have := c.k.memoryHeld(); have != c.want {
+			t.Errorf("%s: %t, want %t", name, have, c.want)
+		}
 	}
 }
 

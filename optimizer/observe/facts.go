@@ -12,7 +12,7 @@ import (
 
 // Facts contains the reports of the job's processes so far. The zero value is that of a job without reports.
 type Facts struct {
-	// Framework is the framework that runs the training ("torch" for a loop in the script), empty before a training
+	// Framework is the framework that runs the training ("torch" or "keras loop" for a loop in the script), empty before a training
 	// begins.
 	Framework string
 	// Unit is the unit of Step: "step" (of the optimizer), "round", "call" or "timestep".
@@ -160,7 +160,7 @@ func (r *Reader) progress(p *process, l *line) bool {
 // checkpoint stores a checkpoint of rank 0. A torch.save counts in a training loop of the script and, because frameworks
 // also use it for other files, before a training only if it replaces a known checkpoint.
 func (r *Reader) checkpoint(p *process, l *line) {
-	own := l.Training > 0 && p.training != nil && p.training.Framework == "torch"
+	own := l.Training > 0 && p.training != nil && (p.training.Framework == "torch" || p.training.Framework == "keras loop")
 	again := l.Kind == "torch.save" && p.training == nil && slices.Contains(r.known, l.Path)
 	if l.Path == "" || l.Rank != 0 || l.Kind == "torch.save" && !own && !again {
 		return // not a checkpoint of the training framework, for instance its arguments

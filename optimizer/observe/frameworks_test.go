@@ -133,6 +133,31 @@ model.save("model.keras")
 import keras.src.models.model as m
 m.Model().fit(100, batch_size=32, epochs=5, initial_epoch=3)
 `, framework: "keras", unit: "step", last: "20 20 5 5 32 0.5", trainings: 1, canSave: true},
+		"keras/train_on_batch": {script: `
+import torch, keras.src.models.model as m, keras.src.optimizers.base_optimizer as o
+model = m.Model()
+model.optimizer = o.BaseOptimizer()
+for epoch in range(3):
+    for i in range(0, 20, 4): model.train_on_batch([0] * 4)
+    model.save("model.keras")
+assert model.optimizer.iterations == 15
+`, framework: "keras loop", unit: "step", last: "15 - 3 3 - -", checkpoints: "model.keras@5 model.keras@10 model.keras@15", trainings: 1, setsThreads: true},
+		"keras/apply": {script: `
+import torch, keras.src.optimizers.base_optimizer as o
+optimizer = o.BaseOptimizer()
+for epoch in range(2):
+    for batch in torch.utils.data.DataLoader(list(range(10)), 4):
+        optimizer.apply_gradients([(1, 2)])
+        o.scope.stateless = True  # as within a function that JAX traces
+        optimizer.apply([1])
+        o.scope.stateless = False
+`, framework: "keras loop", unit: "step", last: "6 - 2 2 4 -", trainings: 1, setsThreads: true},
+		"keras/fit, then batches": {script: `
+import torch, keras.src.models.model as m
+model = m.Model()
+model.fit(100, batch_size=32, epochs=3)
+for i in range(7): model.train_on_batch([0])
+`, framework: "keras loop", unit: "step", last: "7 - - - - -", trainings: 2, canSave: true, setsThreads: true},
 		"ultralytics": {script: `
 import ultralytics.engine.trainer as t
 class Detection(t.BaseTrainer): pass
@@ -490,6 +515,33 @@ optimizer = Optimizer()
 for i in range(5): optimizer.step(%s)
 `, argument))
 		want(t, "share of the optimizer is known, step("+argument+")", !math.IsNaN(f.Optimizer), known)
+	}
+}
+
+// TestFitInThreads: of trainings by a framework in two threads at the same time the last one counts, and the other one is reported;
+// those in one thread after the other are not.
+func TestFitInThreads(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		beside bool
+	}{
+		"at the same time":    {"one.start(); begun.wait(60); m.Model().fit(100, epochs=5); ended.set(); one.join()", true},
+		"one after the other": {"ended.set(); one.start(); one.join(); m.Model().fit(100, epochs=5)", false},
+	} {
+		o := newObserved(t)
+		f := o.must(`
+import threading, keras.src.models.model as m
+begun, ended = threading.Event(), threading.Event()
+class First(m.Model):
+    def evaluate(self, rows):
+        begun.set()
+        ended.wait(60)
+one = threading.Thread(target=First().fit, args=(100,), kwargs={"epochs": 3})
+` + c.script)
+		want(t, name+": steps", f.Step, 20)
+		want(t, name+": epochs", o.last(trainlog.TotalEpochs), 5)
+		want(t, name+": training in another thread reported", strings.Contains(o.reports(), `"beside":1`), c.beside)
 	}
 }
 

@@ -20,6 +20,20 @@ for update in range(5):
         %s
 `
 
+// countedTo is a training of up to 30 steps in three passes, which end at a number of steps; the epochs follow from that.
+const countedTo = `
+import argparse, math
+args, done = argparse.Namespace(steps=%d), 0
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+epochs = min(3, math.ceil(args.steps / len(loader)))
+for epoch in range(epochs):
+    for i, batch in enumerate(loader):
+        %[3]s
+        optimizer.step()
+        %[2]s
+        if done >= args.steps: break
+`
+
 // TestLoops: the length of a training by the loops of the script around it, in epochs or steps; empty if unknown.
 func TestLoops(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -112,6 +126,12 @@ for n in range(9):
         if i == 2: break
         optimizer.step()
 `, "9 epochs"},
+		"ended by a counter of steps":                  {fmt.Sprintf(countedTo, 23, "done += 1", "pass"), "2.3 epochs"},
+		"ended by a counter before the step":           {fmt.Sprintf(countedTo, 23, "pass", "done += 1"), "2.3 epochs"},
+		"ended by a counter within the first pass":     {fmt.Sprintf(countedTo, 9, "done += 1", "pass"), "0.9 epochs"},
+		"a counter that reaches no limit":              {fmt.Sprintf(countedTo, 31, "done += 1", "pass"), "3 epochs"},
+		"a counter of something else":                  {fmt.Sprintf(countedTo, 23, "if i % 2: done += 1", "pass"), "3 epochs"},
+		"a counter of other steps":                     {fmt.Sprintf(countedTo, 50, "done += 2", "pass"), "3 epochs"},
 		"left early at a limit that is not set":        {fmt.Sprintf(updatesTo, "None", "args.kl is not None and kl > args.kl", "break", ""), "60 steps"},
 		"left early at a limit of 0":                   {fmt.Sprintf(updatesTo, "0", "args.kl and kl > args.kl", "break", ""), "60 steps"},
 		"left early at a limit that is tested outside": {fmt.Sprintf(updatesTo, "None", "args.kl is not None", "if kl > args.kl: break", ""), "60 steps"},

@@ -286,7 +286,7 @@ func predictionAnswer(d *data) page.Answer {
 	p := d.Record.Plan
 	if p == nil || p.Prediction == nil || !predicted(p.Prediction.Seconds) {
 		if interrupted(d.Record) {
-			a.Text = "no prediction: it was of a run without interruption, this run was resumed"
+			a.Text = "no prediction: it was of a run without interruption, " + interruption(d.Record)
 		}
 		return a
 	}

@@ -31,7 +31,7 @@ func optionsSection(d *data) page.Section {
 		return s
 	}
 	if interrupted(r) {
-		s.Intro = "No alternatives: they were predicted for a run without interruption, this run was resumed."
+		s.Intro = "No alternatives: they were predicted for a run without interruption, " + interruption(r) + "."
 		return s
 	}
 	p := r.Preference
@@ -54,10 +54,18 @@ func optionsSection(d *data) page.Section {
 	return s
 }
 
-// interrupted reports whether a run was resumed without a new plan: the predictions of its plan are of a run without
+// interrupted reports whether a run was resumed, or its training restarted, without a new plan: the predictions of its plan are of a run without
 // interruption, under the limits before it.
 func interrupted(r *journal.Record) bool {
 	return r.Plan != nil && r.Plan.Prediction == nil && r.Outcome.Restarts > 0
+}
+
+// interruption states what interrupted a run.
+func interruption(r *journal.Record) string {
+	if r.Plan.Interrupted == "restarted" {
+		return "the training was restarted during this run"
+	}
+	return "this run was resumed"
 }
 
 // hasChance reports whether the SLA has a limit for which plans predict a probability.

@@ -200,6 +200,14 @@ func TestAlternativesAfterOOM(t *testing.T) {
 	if brief, full := len(briefOptions(&data{Record: r}).Blocks), len(optionsSection(&data{Record: r}).Blocks); brief+full > 0 {
 		t.Errorf("resumed: %d and %d tables", brief, full)
 	}
+	for how, want := range map[string]string{"": "this run was resumed", "resumed": "this run was resumed", "restarted": "the training was restarted during this run"} {
+		r.Plan.Interrupted = how
+		for _, text := range []string{optionsSection(&data{Record: r}).Intro, predictionAnswer(&data{Record: r}).Text} {
+			if !strings.HasSuffix(strings.TrimSuffix(text, "."), want) {
+				t.Errorf("%q: %q, want %q at the end", how, text, want)
+			}
+		}
+	}
 }
 
 // TestAgainNote: the report marks the allocations at which the training would begin again, and explains their times.

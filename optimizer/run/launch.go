@@ -443,13 +443,13 @@ func byItself(exit launch.Exit) bool {
 	return false
 }
 
-// signalOf returns the signal that ended a job, or the command of its shell; empty for another end.
+// signalOf returns the signal that ended a job, the command of its shell, or a process of its launcher; empty for another end.
 func signalOf(exit launch.Exit) string {
 	switch exit.Reason {
 	case launch.Killed:
 		return exit.Signal
 	case launch.Exited:
-		return unix.SignalName(syscall.Signal(exit.Code - 128))
+		return cmp.Or(exit.Signal, unix.SignalName(syscall.Signal(exit.Code-128)))
 	}
 	return ""
 }

@@ -59,8 +59,8 @@ var _ observe.LogRows = (*observerClient)(nil)
 // relative contains the frameworks that count steps and epochs from the start of the process instead of the training, looped
 // those of them whose totals do so too, because they follow from the loops of the script.
 var (
-	relative = map[string]bool{"torch": true, "scikit-learn": true, "xgboost": true, "lightgbm": true}
-	looped   = map[string]bool{"torch": true, "scikit-learn": true}
+	relative = map[string]bool{"torch": true, "keras loop": true, "scikit-learn": true, "xgboost": true, "lightgbm": true}
+	looped   = map[string]bool{"torch": true, "keras loop": true, "scikit-learn": true}
 )
 
 // openObserver installs the observer. If it cannot be used, the reason is reported as an event.

@@ -220,6 +220,8 @@ type Progress struct {
 	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
 	every     float64       // units from each row to the next; 0: unknown, -1: they differ
+	regular   bool          // two of these distances or more were equal
+	together  bool          // the last row was read together with the one before it
 	sawResume bool          // a row has arrived since the last launch
 	mentioned bool          // all positions so far were without a result or a total
 	held      float64       // such a position, the first after a launch, from which the training did not continue
@@ -464,7 +466,10 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.every = step
 	case p.every != step:
 		p.every = -1
+	default:
+		p.regular = true
 	}
+	p.together = p.haveMark && at-p.reachedAt < sameRead
 	if !p.haveMark {
 		// The first row after a launch contains start-up and warm-up: it sets the mark and is not timed, unless a
 		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own time for
@@ -572,13 +577,24 @@ func (p *Progress) beginsAgain(position float64, at time.Duration, each float64)
 	return false
 }
 
-// endNormally counts the last unit of a job that ended normally in it, after a line such as "Epoch 4/4", or its last units if
-// it prints each n-th one and the next was not due before the end, and returns the rest as Remaining does.
-func (p *Progress) endNormally() (float64, bool) {
-	if last := max(p.Total, p.Earlier+p.Each); last-p.Done <= max(1, p.every) {
+// endNormally counts the last unit of a job that ended normally at a time in it, after a line such as "Epoch 4/4", or its last
+// units if it prints each n-th one and trained until then, and returns the rest as Remaining does.
+func (p *Progress) endNormally(at time.Duration) (float64, bool) {
+	if last := max(p.Total, p.Earlier+p.Each); last-p.Done <= 1 || last-p.Done <= p.every && p.regular && p.trainedOn(last-p.Done, at) {
 		p.Done = max(p.Done, last)
 	}
 	return p.Remaining()
+}
+
+// trainedOn reports whether a job that ended at a time after its last line has made the given units, up to a distance between
+// lines: it had half of the time for them. If that is short or unknown, a line must not have been due at their end; it was not
+// where the lines begin at 0.
+func (p *Progress) trainedOn(units float64, at time.Duration) bool {
+	seg, first := p.Current(), p.Segments[0]
+	if need := units * seg.Timed / seg.Units; need >= 1 && !p.together {
+		return (at - seg.LastRowAt).Seconds() >= need/2
+	}
+	return units < p.every || first.FirstRowAt > 0 && first.FirstDone == 0
 }
 
 // wholeUnit reports whether the first unit of a segment, of the given seconds, was done in it as a whole: it is the

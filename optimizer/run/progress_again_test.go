@@ -130,7 +130,7 @@ func TestProgressOfAnnouncedEpochs(t *testing.T) {
 				announce(&p, i, total)
 			}
 		}
-		if p.endNormally(); p.Done != c.done || p.Total != c.total {
+		if p.endNormally(at(100)); p.Done != c.done || p.Total != c.total {
 			t.Errorf("%s: %g of %g epochs, want %g of %g", name, p.Done, p.Total, c.done, c.total)
 		}
 	}
@@ -144,25 +144,36 @@ func TestProgressOfAnnouncedEpochs(t *testing.T) {
 	}
 }
 
-// TestEndBetweenLines: a job that prints each 50th step and ends normally before the next line is due has made all steps.
+// TestEndBetweenLines: a job that prints each 50th step and ends normally before the next line is due has made all steps, unless
+// it ended earlier than it could have.
 func TestEndBetweenLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps []float64
 		total float64
+		pace  float64 // seconds from line to line
+		ended float64 // seconds after the last one
 		want  float64
 	}{
-		"from 0":           {[]float64{0, 50, 100, 150}, 200, 200},
-		"no multiple":      {[]float64{0, 50, 100, 150}, 180, 180},
-		"a line is absent": {[]float64{0, 50, 100}, 200, 100},
-		"other distances":  {[]float64{0, 50, 60, 150}, 200, 150},
-		"each of them":     {[]float64{1, 2, 3}, 6, 3},
+		"from 0":                 {[]float64{0, 50, 100, 150}, 200, 1, 1, 200},
+		"no multiple":            {[]float64{0, 50, 100, 150}, 180, 1, 1, 180},
+		"a line is absent":       {[]float64{0, 50, 100}, 200, 1, 1, 100},
+		"other distances":        {[]float64{0, 50, 60, 150}, 200, 1, 1, 150},
+		"each of them":           {[]float64{1, 2, 3}, 6, 1, 1, 3},
+		"one distance":           {[]float64{0, 50}, 100, 1, 1, 50},
+		"ended at a line":        {[]float64{0, 50, 100, 150}, 200, 4, 0.5, 150},
+		"a line was due":         {[]float64{50, 100, 150}, 200, 0.2, 0.2, 150},
+		"no line was due":        {[]float64{50, 100, 150}, 190, 0.2, 0.2, 190},
+		"from 0, quickly":        {[]float64{0, 50, 100, 150}, 200, 0.2, 0.1, 200},
+		"not from 0, but later":  {[]float64{50, 100, 150}, 200, 4, 4, 200},
+		"lines that were kept":   {[]float64{0, 50, 100, 150}, 200, 0.01, 0, 200},
+		"some way, between them": {[]float64{50, 100, 150}, 190, 10, 1, 150},
 	} {
 		var p Progress
 		begin(&p, 0)
 		for i, step := range c.steps {
-			p.Add(stepRow(step, c.total), at(float64(i)))
+			p.Add(stepRow(step, c.total), at(float64(i+1)*c.pace))
 		}
-		if p.endNormally(); p.Done != c.want {
+		if p.endNormally(at(float64(len(c.steps))*c.pace + c.ended)); p.Done != c.want {
 			t.Errorf("%s: %g of %g steps, want %g", name, p.Done, p.Total, c.want)
 		}
 	}

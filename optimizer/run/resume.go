@@ -369,7 +369,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		}
 		r.Current = r.Baseline
 	}
-	r.dropPrediction()
+	r.dropPrediction("resumed")
 	if fresh {
 		r.meter.Settle(r.Progress.launchedAt())
 		r.Ended = true // nothing ran during the outage
@@ -383,10 +383,10 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	return nil
 }
 
-// dropPrediction drops the prediction of the plan, which was of a run without interruption.
-func (r *run) dropPrediction() {
+// dropPrediction drops the prediction of the plan, which was of a run without interruption: it was resumed, or its training restarted.
+func (r *run) dropPrediction(how string) {
 	if r.rec.Plan != nil {
-		r.rec.Plan.Prediction = nil
+		r.rec.Plan.Prediction, r.rec.Plan.Interrupted = nil, how
 	}
 }
 

@@ -258,8 +258,63 @@ func TestRestartedAfterAKill(t *testing.T) {
 			if c.starts > 1 && (!slices.Contains(on[1].command.Args, filepath.Join(s.cfg.Dir, "ckpt_step_20.pt")) || float64(res.Record.Outcome.Steps) != 40) {
 				t.Errorf("started with %q, %v steps; want ckpt_step_20.pt and 40", on[1].command.Args, res.Record.Outcome.Steps)
 			}
-			if p := res.Record.Plan; c.starts > 1 && (s.planned == nil || p == nil || p.Prediction != nil) {
+			if p := res.Record.Plan; c.starts > 1 && (s.planned == nil || p == nil || p.Prediction != nil || p.Interrupted != "restarted") {
 				t.Errorf("predicted %+v, at the end %+v; want no prediction at the end, which was of a run without interruption", s.planned, p)
+			}
+		})
+	}
+}
+
+// TestRestartedAfterAKilledRank: a torchrun that reports that a rank was killed by SIGKILL is started again if nothing shows a failure
+// of the script or a lack of memory.
+func TestRestartedAfterAKilledRank(t *testing.T) {
+	const (
+		other = "[1]:\n  time      : now\n  host      : h\n  rank      : 0 (local_rank: 0)\n  exitcode  : %s\n  error_file: <N/A>\n  traceback : -\n"
+		cause = "Failures:\n%s-------\nRoot Cause (first observed failure):\n[0]:\n  time      : now\n  host      : h\n  rank      : 1 (local_rank: 1)\n" +
+			"  exitcode  : %s\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 5001\n=======\n"
+		killed = "-9 (pid: 5001)  (SIGKILL)"
+	)
+	term := fmt.Sprintf(other, "-15 (pid: 17)  (SIGTERM)")
+	for name, c := range map[string]struct {
+		text   string
+		held   bool
+		ended  bool
+		starts int
+	}{
+		"killed":               {fmt.Sprintf("ChildFailedError:\n"+cause, term, killed), true, false, 2},
+		"the only one":         {fmt.Sprintf("ChildFailedError:\n"+cause, "  <NO_OTHER_FAILURES>\n", killed), true, false, 2},
+		"memory":               {fmt.Sprintf("ChildFailedError:\n"+cause, term, killed), false, false, 1},
+		"an exit of the rank":  {fmt.Sprintf("ChildFailedError:\n"+cause, term, killed), true, true, 1},
+		"another process":      {fmt.Sprintf("ChildFailedError:\n"+cause, term, "-9 (pid: 17)  (SIGKILL)"), true, false, 1},
+		"an error":             {fmt.Sprintf("ChildFailedError:\n"+cause, term, "1 (pid: 5001)"), true, false, 1},
+		"an error of another":  {fmt.Sprintf("ChildFailedError:\n"+cause, fmt.Sprintf(other, "1 (pid: 17)"), killed), true, false, 1},
+		"more output after it": {fmt.Sprintf("ChildFailedError:\n"+cause, term, killed) + "ValueError: no\n", true, false, 1},
+		"nothing":              {"", true, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch = 20 * (a.n - 1); a.epoch < 40 && a.step(40, 1); {
+					if a.epoch == 20 && a.n == 1 {
+						a.checkpoint()
+					}
+					if a.epoch == 24 && a.n == 1 {
+						if c.ended {
+							a.report(map[string]any{"event": "end", "how": "exit"})
+						}
+						if err := os.WriteFile(filepath.Join(string(a.command.RunDir), "job.stderr"), []byte(c.text), 0o600); err != nil {
+							t.Error(err)
+						}
+						return launch.Exit{Reason: launch.Exited, Code: 1, MemoryHeld: c.held}
+					}
+				}
+				return finished
+			})
+			s.waitsToRestart()
+			res := s.run()
+			if on := s.started(); len(on) != c.starts || (res.Code == CodeDone) != (c.starts > 1) {
+				t.Errorf("exit %d (%v) after %d starts, want %d", res.Code, res.Err, len(on), c.starts)
 			}
 		})
 	}

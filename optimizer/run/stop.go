@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -308,7 +312,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Exited && exit.Code == 0 {
 		rest, ok := r.Progress.Remaining()
 		if r.log.Stats().Format == "stdout" {
-			rest, ok = r.Progress.endNormally()
+			rest, ok = r.Progress.endNormally(now)
 		}
 		if why := r.unread(exit); ok && rest > 0 && why != "" {
 			r.progressLost = true
@@ -318,6 +322,9 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		}
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 		return
+	}
+	if rank, pid, ok := r.killedRank(exit); ok {
+		exit.Signal, exit.Detail = "SIGKILL", fmt.Sprintf("torchrun reports that rank %s (process %d) was killed", rank, pid)
 	}
 	if exit.Reason == launch.Cancelled {
 		r.end(&ending{state: journal.Stopped, reason: "cancelled", detail: exit.Detail, exit: &exit, code: CodeTerminated})
@@ -345,7 +352,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
 			r.tell(notify.Failed, "failure", fmt.Sprintf("the training failed (%s): %s", describeExit(exit), retry.Reason), nil)
 			r.retryAt = r.elapsed() + max(retry.After, time.Millisecond)
-			r.dropPrediction()
+			r.dropPrediction("restarted")
 			return
 		}
 		r.event(Problem, "%s", retry.Reason)
@@ -354,6 +361,36 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	reason := string(exit.Reason)
 	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
 		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// rootCause matches the failures of the processes in the last report of torchrun, of which the first one was a SIGKILL, and their
+// exit codes.
+var (
+	rootCause = regexp.MustCompile(`(?s)\nFailures:\n(.*)\nRoot Cause \(first observed failure\):\n.*?\n +rank +: (\d+) [^\n]*\n +exitcode +: -9 \(pid: (\d+)\) +\(SIGKILL\)\n[^=]*\n=+\s*$`)
+	ownCode   = regexp.MustCompile(`\n +exitcode +: \d`)
+)
+
+// killedRank returns the rank and process of a torchrun that another process has killed by SIGKILL, whereupon torchrun exits with
+// code 1: it reports so at the end of its output, no other rank exited by itself, memory sufficed, and the observer of that
+// process saw no exit.
+func (r *run) killedRank(exit launch.Exit) (rank string, pid int, ok bool) {
+	if exit.Reason != launch.Exited || exit.Code != 1 || !exit.MemoryHeld || r.observer == nil {
+		return "", 0, false
+	}
+	f, err := os.Open(r.jobFile("job.stderr"))
+	if err != nil {
+		return "", 0, false
+	}
+	defer f.Close()
+	text := make([]byte, 64<<10)
+	size, _ := f.Seek(0, io.SeekEnd)
+	n, _ := f.ReadAt(text, max(0, size-int64(len(text))))
+	m := rootCause.FindStringSubmatch(string(text[:n]))
+	if m == nil || ownCode.MatchString(m[1]) {
+		return "", 0, false
+	}
+	pid, _ = strconv.Atoi(m[3])
+	return m[2], pid, slices.ContainsFunc(r.observer.facts.Processes, func(p observe.Process) bool { return p.PID == pid && !p.Ended })
 }
 
 // leftForeground reports whether the processes that outlived the main process did the work of the job: its first progress

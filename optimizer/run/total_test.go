@@ -163,7 +163,7 @@ func TestTotalOfSeveralTrainings(t *testing.T) {
 // the total of the run.
 func TestLoopsOfAResumedTraining(t *testing.T) {
 	t.Parallel()
-	for _, framework := range []string{"torch", "scikit-learn"} {
+	for _, framework := range []string{"torch", "keras loop", "scikit-learn"} {
 		loopsOfAResumedTraining(t, framework)
 	}
 }

@@ -31,6 +31,7 @@ HOOKS = {
     "keras.src.callbacks.backup_and_restore": ("keras", "install_backup"),
     "keras.src.trainers.epoch_iterator": ("keras", "install_data"),
     "keras.src.models.model": ("keras", "install_model"),
+    "keras.src.optimizers.base_optimizer": ("keras", "install_optimizer"),
     "ultralytics.engine.trainer": ("ultralytics", "install"),
     "fastai.learner": ("fastai", "install"),
     "xgboost": ("boosting", "install_xgboost"),

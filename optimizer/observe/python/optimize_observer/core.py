@@ -180,6 +180,9 @@ class Observer:
 
     def begin(self, framework, adapter=None, **facts):
         """Start a training; facts sets attributes of Training."""
+        other = self.training
+        if other is not None and other.framework in REPEATED and other.thread != get_ident() and other.thread in sys._current_frames():
+            self.beside.add(other.thread)  # of which no more steps are counted
         self.trainings += 1
         self.group = 0, 1
         t = Training(self.trainings, framework, adapter)
@@ -340,6 +343,7 @@ class Observer:
         if self.requests is not None:
             self.requests.abandon("the training has finished")
         self.trial = self.training = self.loader = None
+        self.beside.intersection_update(sys._current_frames())
 
     def end(self, how):
         """Report the last state: at exit, os._exit and exec."""

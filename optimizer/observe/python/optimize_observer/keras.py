@@ -1,6 +1,9 @@
-"""Keras 3 and tf.keras: a callback in the list created by fit, the batch size of its data, Model.save."""
+"""Keras 3 and tf.keras: a callback in the list created by fit, the batch size of its data, Model.save. In loops of the script, whose
+length is found as that of a PyTorch loop, a step is a call of train_on_batch or of the apply of an optimizer.
+"""
 
 import os
+import sys
 import threading
 
 import optimize_observer
@@ -77,6 +80,56 @@ def install_model(module):
 
     for name in ("save", "save_weights"):
         wrap(module.Model, name, timed_save("keras." + name, path_of, "keras"))
+    if hasattr(module.Model, "train_on_batch"):
+        wrap(module.Model, "train_on_batch", step(lambda: False, lambda model, seconds: (getattr(model, "optimizer", None) or model, None)))
+
+
+def install_optimizer(module):
+    """Count the steps of loops without train_on_batch, where they are not compiled: by PyTorch, and TensorFlow without tf.function."""
+    backend, stateless = module.backend.backend(), module.backend.common.stateless_scope.in_stateless_scope
+    if backend == "torch":
+        compiling = sys.modules["torch"].compiler.is_compiling
+
+        def unseen():
+            return compiling() or stateless()
+    elif backend == "tensorflow":
+        eager = sys.modules["tensorflow"].executing_eagerly
+
+        def unseen():
+            return not eager() or stateless()
+    else:
+        return
+    for method in ("apply", "apply_gradients"):
+        wrap(module.BaseOptimizer, method, step(unseen, lambda optimizer, seconds: (optimizer, seconds)))
+
+
+stepping = set()  # threads within a step
+
+
+def step(unseen, facts):
+    """Return a make for wrap that counts a call as a step of a loop in the script, unless it is part of another step, or unseen."""
+
+    def count(owner, seconds):
+        from .pytorch import loop
+
+        loop.stepped(*facts(owner, seconds), framework="keras loop")
+
+    def make(original):
+        def call(self, *args, **kwargs):
+            if unseen() or threading.get_ident() in stepping:
+                return original(self, *args, **kwargs)
+            thread, begun = threading.get_ident(), clock()
+            stepping.add(thread)
+            try:
+                result = original(self, *args, **kwargs)
+            finally:
+                stepping.discard(thread)
+            safely("keras.loop", count, self, clock() - begun)
+            return result
+
+        return call
+
+    return make
 
 
 def install_backup(module):

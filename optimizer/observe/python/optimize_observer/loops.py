@@ -48,21 +48,24 @@ class Length:
 
     def forget(self):
         self.loops = self.at = self.slope = self.total = None
+        self.until = None  # the step after which a counter of the script ends the passes; False once positions have disagreed
         self.known = self.passes = self.within = False  # within loops around passes
         self.several = False  # an unknown number of trainings
         self.depth = 0  # of the loops around passes, without those of a single iteration
         self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
 
-    def take(self, done, batches=None, passes=False, callers=CALLERS):
+    def take(self, done, batches=None, passes=False, callers=CALLERS, step=0):
         """Take the position of the caller, before which done(passes) passes or steps were made: passes if the loop over the batches
-        that were requested at batches, a site, is around it, or as given."""
+        that were requested at batches, a site, is around it, or as given. The present step is the given one, if steps are counted."""
         self.taken += 1
         self.several = False
         if self.taken > FREE:
             self.due = time.monotonic() + INTERVAL
         try:
-            found, over = around(batches, callers)
+            found, over, rest = around(batches, callers)
             self.find(found, done(passes or over), passes or over)
+            if self.until is None or step + (rest or 0) != self.until:
+                self.until = step + rest if self.until is None and rest is not None else False
         except Exception as e:  # the length is not known, or an expression of the script fails
             self.forget()
             self.several = isinstance(e, Several)
@@ -155,10 +158,10 @@ def limit(loop, scopes):
 
 
 def around(batches, callers=CALLERS):
-    """Return the for loops around the caller, outermost first, as tuples (key, variable, index, length), and whether these are
-    the loops around the one over the batches that were requested at batches, a site or None. Raise Several for other loops,
-    and for a training that another one follows, and Unknown where there may be such."""
-    loops, opaque, passes, forked, callee, needed = [], False, False, False, None, set()
+    """Return the for loops around the caller, outermost first, as tuples (key, variable, index, length), whether these are
+    the loops around the one over the batches that were requested at batches, a site or None, and the result of steps_left for that.
+    Raise Several for other loops, and for a training that another one follows, and Unknown where there may be such."""
+    loops, opaque, passes, forked, callee, needed, rest = [], False, False, False, None, set(), None
     by_framework = callers is not CALLERS
     frame = sys._getframe(1)
     while frame is not None:
@@ -182,6 +185,7 @@ def around(batches, callers=CALLERS):
                 for k, loop in enumerate(here):
                     if loop is not None and isinstance(loop.node, ast.For) and loop.node.lineno <= batches[1] <= loop.node.iter.end_lineno:
                         loops, here, opaque, passes, needed = [], here[k + 1:], False, True, set()
+                        rest = steps_left(loop, frame)
                         break
             for loop in here:
                 if forked or path.function is None and not code.co_name.endswith("comp>"):
@@ -201,9 +205,30 @@ def around(batches, callers=CALLERS):
     if opaque:
         raise Unknown("a library")
     try:
-        return [position(loop, frame) for loop, frame in reversed(loops)], passes
+        return [position(loop, frame) for loop, frame in reversed(loops)], passes, rest
     except Exception as e:
         raise Several("a loop of unknown length") from e
+
+
+def steps_left(loop, frame):
+    """Return the number of steps after the present one until a counter, increased by one for each, reaches a limit at which the script
+    leaves a loop over batches (--max_train_steps); None without one."""
+    if loop.read and frame.f_code.co_flags & OPTIMIZED:
+        return None
+    for test in [tests[-1] for s in loop.node.body for tests in source.exits(s) if tests]:
+        if not isinstance(test, ast.Compare) or type(test.ops[0]) not in (ast.Eq, ast.GtE, ast.Gt) or len(test.ops) > 1:
+            continue
+        counter = source.used(test.left)
+        sums = [n for n in ast.walk(loop.node) if isinstance(n, ast.AugAssign) and source.used(n.target) == counter]
+        if len(sums) != 1 or not isinstance(sums[0].op, ast.Add) or getattr(sums[0].value, "value", None) != 1:
+            continue
+        try:
+            counted, limit = (within(frame, value, node) for node in (test.left, test.comparators[0]))
+        except Exception:  # it does not follow from variables
+            continue
+        if type(counted) is type(limit) is int:
+            return limit - counted - (sums[0].lineno > frame.f_lineno) + isinstance(test.ops[0], ast.Gt)
+    return None
 
 
 def position(loop, frame):

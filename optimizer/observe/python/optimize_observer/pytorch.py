@@ -15,6 +15,7 @@ from . import loops, workers
 from .core import clock, observer, safely, timed_save, wrap
 
 TAKEOVER = 50  # steps of other optimizers, without one of the leading optimizer, that replace the leading one
+KNOWN = 8  # steps from which on the number of batches of a step is known
 REUSE = 10  # steps per batch above which passes do not measure the training: it keeps a batch, such as the whole data set
 
 
@@ -43,7 +44,7 @@ class Loop:
         self.length = loops.Length()
         self.gap = 0.0  # epochs of a number of steps, before the first pass that is an epoch, less those by the passes
 
-    def stepped(self, optimizer, seconds):
+    def stepped(self, optimizer, seconds, framework="torch"):
         """Count a step of optimizer that took some seconds, None if a closure of the script was part of them."""
         if self.elsewhere(optimizer):
             return
@@ -53,7 +54,7 @@ class Loop:
         if t is None:
             if observer.searches:
                 return
-            self.begin(optimizer)
+            self.begin(optimizer, framework)
             t = self.training
         elif t is not self.training:
             return
@@ -80,7 +81,7 @@ class Loop:
                 observer.report_due = 0.0
         if first and clock() >= self.length.due or t.step >= self.length.check:
             self.length.check = 2 * t.step
-            self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site)
+            self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site, step=t.step)
         observer.advance(steps)
 
     def elsewhere(self, optimizer):
@@ -125,10 +126,10 @@ class Loop:
         if use.passes is not self.passes:
             self.switch(use.passes)
 
-    def begin(self, optimizer):
+    def begin(self, optimizer, framework):
         self.clear(optimizer)
         use = observer.loader
-        self.training = observer.begin("torch", self)
+        self.training = observer.begin(framework, self)
         observer.loader = use
 
     def switch(self, passes):
@@ -170,12 +171,27 @@ class Loop:
             t.epoch = (epochs if self.whole else epochs + parts) + self.gap
             if not t.epoch and not passes.use.most() and (t.total_epochs or 1) <= 1:  # of a stream, maybe endless
                 t.epoch = t.total_epochs = None
+            if t.epoch and t.total_epochs and self.length.until and self.length.depth < 2 and len(self.loaders) == 1:
+                self.shorten(t, batches, passes.use.most())
         if passes.batch_size:
             t.samples = samples
             if len(self.loaders) == 1 and not own:
                 t.data_count = passes.use.samples_of_all(world)
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
+
+
+    def shorten(self, t, batches, length):
+        """Let the total of t end within the last pass, if a counter of the script does. It is unknown for the first steps, because
+        the number of batches of a step is, of which some loaders request one ahead."""
+        if not length or t.step > self.length.until:
+            return
+        each = (batches - 1) // t.step if t.step < KNOWN else round(batches / t.step)
+        end = self.length.until / math.ceil(length / max(1, each))
+        if t.step < KNOWN and end < t.total_epochs:
+            t.total_epochs = None
+        elif t.total_epochs - 1 < end < t.total_epochs:
+            t.epoch, t.total_epochs = min(t.epoch, end), end
 
 
 NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in complete passes, parts of incomplete ones

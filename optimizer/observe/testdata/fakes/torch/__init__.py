@@ -1,5 +1,6 @@
 """Stands in for PyTorch in tests: the parts that the observer hooks, with the same protocol."""
 import builtins
+import types
 
 __version__ = "9.9"
 _threads = [4]
@@ -24,6 +25,7 @@ class Generator:
 
 
 default_generator = Generator()
+compiler = types.SimpleNamespace(is_compiling=lambda: False)
 
 
 class Tensor:
