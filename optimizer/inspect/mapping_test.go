@@ -74,6 +74,27 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestApplyOverride: a value that hydra would take for several is quoted, once.
+func TestApplyOverride(t *testing.T) {
+	m := map[string]string{KnobResume: "ckpt_path={path}"}
+	for _, c := range [][3]string{
+		{"python hydra_train.py", "/runs/last.ckpt", "ckpt_path=/runs/last.ckpt"},
+		{"python hydra_train.py", "/runs/epoch=3-step=512.ckpt", "ckpt_path='/runs/epoch=3-step=512.ckpt'"},
+		{"python hydra_train.py", "/runs/it's [2].ckpt", `ckpt_path='/runs/it\'s [2].ckpt'`},
+		{"python argparse_train.py", "/runs/epoch=3-step=512.ckpt", "ckpt_path=/runs/epoch=3-step=512.ckpt"},
+	} {
+		argv := fields(c[0])
+		once, err := ReadCommand(argv, commandsDir).Mapping(m).Apply(argv, map[string]string{KnobResume: c[1]})
+		if err != nil || once[len(once)-1] != c[2] {
+			t.Errorf("%s: %q (%v), want %q", c[1], once, err, c[2])
+			continue
+		}
+		if twice, _ := ReadCommand(once, commandsDir).Mapping(m).Apply(once, map[string]string{KnobResume: c[1]}); !slices.Equal(once, twice) {
+			t.Errorf("%s: %q, applied again %q", c[1], once, twice)
+		}
+	}
+}
+
 // TestApplyRefuses: a knob that cannot reach the script is an error, not a guess.
 func TestApplyRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
