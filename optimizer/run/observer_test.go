@@ -475,6 +475,32 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 	}
 }
 
+// TestHopelessWithCheckpoints: a job that writes checkpoints runs to the deadline that it cannot meet, although it is not known
+// how it would continue: its user may know.
+func TestHopelessWithCheckpoints(t *testing.T) {
+	for saves, want := range map[bool]Code{false: CodeInfeasible, true: CodeGuard} {
+		t.Run(fmt.Sprint(saves), func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 30 {
+					if !a.step(30, 5) {
+						return a.leave()
+					}
+					if saves {
+						a.checkpoint()
+					}
+				}
+				return finished
+			})
+			s.cfg.Resume, s.cfg.Knobs, s.cfg.Planner, s.cfg.CPUs, s.cfg.SLA.TimeMax = resumableNo, nil, "model", "1:2", at(45)
+			if res := s.run(); res.Code != want {
+				t.Errorf("exit %d (%v) after %v s, want %d", res.Code, res.Err, res.Record.Outcome.Seconds, want)
+			}
+		})
+	}
+}
+
 // runWithSignals is run with the stage's signals.
 func (s *stage) runWithSignals() Result {
 	s.interrupts = make(chan os.Signal, 2)
