@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ var (
 // functions of the script.
 func (s *script) useOf(o *option) optionUse {
 	best := optionUse{}
+	folder := knobRank(KnobResume, o) < 0   // what loads a file within it is not evidence
 	aliases := map[string]map[string]bool{} // scope → variables that hold the value
 	for i := range s.statements {
 		st := &s.statements[i]
@@ -51,17 +53,27 @@ func (s *script) useOf(o *option) optionUse {
 			}
 			continue
 		}
-		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) {
+		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) {
 			if aliases[st.scope] == nil {
 				aliases[st.scope] = map[string]bool{}
 			}
 			aliases[st.scope][t[0].s] = true
 		}
-		if u := s.useIn(o, i, at, aliases[st.scope]); u.use > best.use {
+		if u := s.useIn(o, i, at, aliases[st.scope]); u.use > best.use && !(folder && st.tokens[0].s != "if" && composes(st.tokens)) {
 			best = u
 		}
 	}
 	return best
+}
+
+// composes reports whether tokens append the name of a file to a path: log_dir + "/checkpoints/best.pth", join(log_dir, "best.pth").
+func composes(t []token) bool {
+	for j, one := range t {
+		if j > 0 && one.kind == text && (t[j-1].s == "+" || t[j-1].s == "/" || t[j-1].s == ",") && fileName.MatchString(filepath.Base(one.s)) {
+			return true
+		}
+	}
+	return false
 }
 
 // aliasOf reports whether the value of an assignment is a path again, not what was loaded from one.

@@ -68,6 +68,8 @@ func TestResumeOption(t *testing.T) {
 		"a toggle, its own format": {`p.add_argument("--resume", action="store_true")`, "import json\nif args.resume:\n    start = json.load(open(f\"{args.epochs}/state.json\"))", "", "--resume"},
 		"unused":                   {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},
 		"printed":                  {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
+		"a folder":                 {`p.add_argument("--log_dir", default=None)`, "run = \"log\"\nif args.log_dir is not None:\n    run = os.path.join(run, args.log_dir)\ntry:\n    c = torch.load(str(run) + \"/checkpoints/best.pth\")\n    start = c[\"epoch\"]\nexcept:\n    start = 0", "", ""},
+		"a folder, by a variable":  {`p.add_argument("--run", default=None)`, "path = os.path.join(args.run, \"last.pt\")\n" + by("if os.path.exists(path)", "path"), "", ""},
 		"weights":                  {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
 		"weights, other name":      {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
 		"data":                     {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
