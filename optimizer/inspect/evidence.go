@@ -25,6 +25,8 @@ type optionUse struct {
 	choice string
 	// snapshots are patterns of the names of the files that the script loads if the option is set, as far as they are literal.
 	snapshots []string
+	// weights reports that what is loaded is the state of the model alone, so that progress comes from elsewhere, such as the name of the file.
+	weights bool
 }
 
 var (
@@ -154,7 +156,7 @@ func (s *script) useInCondition(i, at int) optionUse {
 	if loads, progress := s.loads(from, to, 1); !loads || !progress && !s.startsLoop(from, to) {
 		return optionUse{}
 	}
-	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1)}
+	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: loadsWeights(s.statements[from:to])}
 	for j, one := range t {
 		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
 			u.choice = one.s
@@ -176,6 +178,18 @@ func (s *script) loadedFiles(names []string, from, to, depth int) []string {
 		}
 	}
 	return names
+}
+
+// loadsWeights reports whether a file is loaded into the model as a whole: model.load_state_dict(torch.load(path)).
+func loadsWeights(statements []statement) bool {
+	return slices.ContainsFunc(statements, func(st statement) bool {
+		for j := range st.tokens[:max(0, len(st.tokens)-5)] {
+			if t := st.tokens[j:]; t[0].s == "load_state_dict" && t[1].s == "(" && t[2].s == "torch" && t[4].s == "load" {
+				return !slices.ContainsFunc(t, func(one token) bool { return one.s == "[" && one.kind == operator })
+			}
+		}
+		return false
+	})
 }
 
 // loadLine returns the line of the first load in statements[from:to], otherwise of the first statement.
@@ -360,7 +374,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	if !k.TakesValue() {
 		k.snapshots = found.snapshots
 	}
-	if k.restores = found.use == restored; k.restores {
+	if k.restores = found.use == restored && !found.weights; found.use == restored {
 		k.Source += ", loaded in " + s.place(found.line)
 	}
 	return k, true

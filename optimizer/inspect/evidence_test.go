@@ -70,6 +70,7 @@ func TestResumeOption(t *testing.T) {
 		"printed":                  {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
 		"a folder":                 {`p.add_argument("--log_dir", default=None)`, "run = \"log\"\nif args.log_dir is not None:\n    run = os.path.join(run, args.log_dir)\ntry:\n    c = torch.load(str(run) + \"/checkpoints/best.pth\")\n    start = c[\"epoch\"]\nexcept:\n    start = 0", "", ""},
 		"a folder, by a variable":  {`p.add_argument("--run", default=None)`, "path = os.path.join(args.run, \"last.pt\")\n" + by("if os.path.exists(path)", "path"), "", ""},
+		"progress in the name":     {`p.add_argument("--state", default=None)`, "if args.state is not None:\n    model.load_state_dict(torch.load(args.state, map_location=\"cpu\"))\n    tail = args.state[args.state.find(\"epoch=\") + 6:]\n    start_epoch = int(tail[:tail.find(\".\")]) + 1", "", "--state={path}"},
 		"weights":                  {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
 		"weights, other name":      {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
 		"data":                     {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
@@ -92,6 +93,9 @@ func TestResumeOption(t *testing.T) {
 			}
 			if got != c.want {
 				t.Errorf("%q, want %q: %+v %q", got, c.want, r, m.Notes)
+			}
+			if r.How == ResumeArgument && r.Restores != (name != "progress in the name" && name != "in a library" && name != "its own format") {
+				t.Errorf("reads progress from the file: %t", r.Restores)
 			}
 			if names := strings.Join(r.Snapshots, " "); r.How == ResumeArgument && strings.Contains(got, "{path}") != (names == "") {
 				t.Errorf("%s: snapshots %q; want names if and only if the argument is not a path", got, names)

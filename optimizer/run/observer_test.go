@@ -365,28 +365,50 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 }
 
 // TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
-// deadline, not at the deadline with unsaved work.
+// deadline, not at the deadline with unsaved work; not at weights, if the script reads progress from its checkpoint.
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {
-	t.Parallel()
-	s := observedStage(t, func(a *actor) launch.Exit {
-		a.begins(nil)
-		for a.epoch < 1000 {
-			if !a.step(1000, 1) {
-				return a.leave()
+	const script = `import argparse, torch
+p = argparse.ArgumentParser()
+p.add_argument("--resume", default="")
+args = p.parse_args()
+start = 0
+if args.resume:
+    start = torch.load(args.resume)["epoch"]
+`
+	for _, weights := range []bool{false, true} {
+		t.Run(fmt.Sprint("weights ", weights), func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 1000 {
+					if !a.step(1000, 1) {
+						return a.leave()
+					}
+					if a.epoch%10 == 0 {
+						path := a.checkpoint()
+						if weights {
+							a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1, "weights": true})
+						}
+					}
+				}
+				return finished
+			})
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o644); err != nil {
+				t.Fatal(err)
 			}
-			if a.epoch%10 == 0 {
-				a.checkpoint()
+			s.cfg.Knobs = nil
+			s.cfg.Planner, s.cfg.SLA.TimeMax = "model", at(46)
+			res := s.run()
+			if res.Code != CodeGuard || strings.Contains(res.Record.Exit.Detail, "next checkpoint") == weights {
+				t.Fatalf("exit %d (%v) %+v, want 4 at a checkpoint", res.Code, res.Err, res.Record.Exit)
 			}
-		}
-		return finished
-	})
-	s.cfg.Planner, s.cfg.SLA.TimeMax = "model", at(46)
-	res := s.run()
-	if res.Code != CodeGuard || !strings.Contains(res.Record.Exit.Detail, "next checkpoint") {
-		t.Fatalf("exit %d (%v) %+v, want 4 at a checkpoint", res.Code, res.Err, res.Record.Exit)
-	}
-	if c := res.Record.Checkpoint; c == nil || float64(c.RiskUnits) > 2 || float64(c.Units) != 40 {
-		t.Errorf("checkpoint %+v after %v s, want that of step 40 and next to nothing lost", c, res.Record.Outcome.Seconds)
+			if weights {
+				return
+			}
+			if c := res.Record.Checkpoint; c == nil || float64(c.RiskUnits) > 2 || float64(c.Units) != 40 {
+				t.Errorf("checkpoint %+v after %v s, want that of step 40 and next to nothing lost", c, res.Record.Outcome.Seconds)
+			}
+		})
 	}
 }
 
