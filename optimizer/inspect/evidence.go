@@ -123,6 +123,9 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 		return s.useInCondition(i, at)
 	}
 	t := st.tokens
+	if k := slices.IndexFunc(t[:at], func(one token) bool { return one.kind == name && one.s == "if" }); k > 0 { // state = load(…) if args.resume else None
+		return s.useInExpression(i, k, at)
+	}
 	match := brackets(t)
 	best := optionUse{}
 	for k := 0; k+1 < len(t); k++ {
@@ -157,6 +160,7 @@ func (s *script) useInCondition(i, at int) optionUse {
 		return optionUse{}
 	}
 	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: loadsWeights(s.statements[from:to])}
+	u.choice = numericChoice(t, at)
 	for j, one := range t {
 		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
 			u.choice = one.s
@@ -164,6 +168,30 @@ func (s *script) useInCondition(i, at int) optionUse {
 		}
 	}
 	return u
+}
+
+// useInExpression returns the use of an option in the condition, from token k on, of an expression: what a function of the script
+// loads, if the script reads progress from it.
+func (s *script) useInExpression(i, k, at int) optionUse {
+	st := &s.statements[i]
+	for _, one := range st.tokens[:k] {
+		body := s.defined(one.s)
+		if one.kind != name || body < 0 || !s.usesProgressOf(i) {
+			continue
+		}
+		if loads, _ := s.loads(body+1, s.blockEnd(body), 0); loads {
+			return optionUse{use: restored, line: st.line, choice: numericChoice(st.tokens, at), snapshots: s.loadedFiles(nil, body+1, s.blockEnd(body), 0)}
+		}
+	}
+	return optionUse{}
+}
+
+// numericChoice returns the number 1 if an option, at a token, is compared with it; "" otherwise.
+func numericChoice(t []token, at int) string {
+	if at+2 < len(t) && t[at+1].s == "==" && t[at+2].kind == number && t[at+2].s == "1" {
+		return "1"
+	}
+	return ""
 }
 
 // loadedFiles appends the names of the files that statements[from:to] mention; functions of the script that restore state are
@@ -339,6 +367,12 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		}
 		r, u := knobRank(KnobResume, o), s.useOf(o)
 		unset := s.unset(o)
+		if n := len(o.value); n > 0 && o.value[n-1].kind == number && u.use != unused && u.choice == "" { // --resume 0, --resume_epoch -1
+			if r < 0 || n > 1 || o.value[0].s != "0" {
+				continue // the number of a checkpoint
+			}
+			u.choice = "1"
+		}
 		if u.use == restored && !o.toggle && unset && path == nil {
 			path = o
 		}

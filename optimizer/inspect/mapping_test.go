@@ -395,6 +395,7 @@ def save(state, path):
 	for name, c := range map[string]struct{ body, want string }{
 		"an option":          {"from utils import load_checkpoint, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = load_checkpoint(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
 		"a function":         {"from utils import begin, save\nstart = begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
+		"of its own package": {"import sys\nsys.path.append('..')\nfrom trainer.utils import begin, save\nstart = begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
 		"of the module":      {"import utils\nfrom utils import save\nstart = utils.begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
 		"its own condition":  {"import os\nfrom utils import load_checkpoint, save\nstart = 0\nif os.path.exists('c.pt'):\n    start = load_checkpoint('c.pt')", "line 5: if os.path.exists('c.pt'):"},
 		"its own variable":   {"import os\nfrom utils import load_checkpoint, save\nstart, path = 0, ''\npath = 'c.pt'\nif os.path.exists(path):\n    start = load_checkpoint(path)", "line 6: if os.path.exists(path):"},
@@ -402,7 +403,10 @@ def save(state, path):
 		"called by argument": {"from utils import begin, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = begin(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
 		"not there":          {"from others import begin, save\nstart = begin('c.pt')", ""},
 	} {
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "trainer")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		for file, text := range map[string]string{"utils.py": utils + "def weights():\n" + load + "\n", "t.py": "import torch\n" + c.body + train} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
