@@ -364,6 +364,36 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 	}
 }
 
+// TestStatedResumption: a training that continues by itself, as --resumable yes states, is counted from its newest checkpoint,
+// although the observer counts from the start of the process.
+func TestStatedResumption(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"framework": "torch"})
+		for a.epoch < 9 {
+			if a.n > 1 && a.epoch == 4 {
+				return finished
+			}
+			if !a.step(9, 1) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 5 {
+				a.checkpoint()
+				return died("SIGKILL")
+			}
+		}
+		return finished
+	})
+	s.cfg.Resume, s.cfg.Knobs, s.cfg.Restarts = resumableYes, nil, -1
+	res := s.run()
+	if res.Code != CodeTraining {
+		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+	}
+	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 || len(s.said(Warning, "began again")) > 0 {
+		t.Errorf("exit %d (%v), %v steps; want 9: %q", res.Code, res.Err, res.Record.Outcome.Steps, s.said(Warning, ""))
+	}
+}
+
 // TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
 // deadline, not at the deadline with unsaved work; not at weights, if the script reads progress from its checkpoint.
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {
