@@ -364,6 +364,21 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 	}
 }
 
+// TestAfterCheckpoint: the first pass of a training that continues within an epoch ends with that epoch.
+func TestAfterCheckpoint(t *testing.T) {
+	for _, c := range []struct {
+		from       origin
+		done, want float64
+	}{
+		{origin{"epoch", 3}, 0.5, 3.5}, {origin{"epoch", 3}, 2, 5}, {origin{"step", 7.5}, 3, 10.5},
+		{origin{"epoch", 9.5}, 0, 9.5}, {origin{"epoch", 9.5}, 0.5, 9.75}, {origin{"epoch", 9.5}, 1, 10}, {origin{"epoch", 3.25}, 2.5, 5.5},
+	} {
+		if got := c.from.after(c.done); got != c.want {
+			t.Errorf("%g after %+v: %g, want %g", c.done, c.from, got, c.want)
+		}
+	}
+}
+
 // TestStatedResumption: a training that continues by itself, as --resumable yes states, is counted from its newest checkpoint,
 // although the observer counts from the start of the process.
 func TestStatedResumption(t *testing.T) {
