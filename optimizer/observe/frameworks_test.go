@@ -98,7 +98,10 @@ torch.save({}, "ckpt.pt")
 torch.save({"layer.weight": torch.Tensor()}, "model.pt")
 torch.save({"epoch": 1, "layer.weight": torch.Tensor()}, "whole.pt")
 torch.save([0.5, 0.75], "accuracies.pt")
-`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20 model.pt@20:weights whole.pt@20", trainings: 1, setsThreads: true},
+Array = type("ndarray", (), {"__module__": "numpy"})
+torch.save({"counts": [1], "precision": Array()}, "evaluation.pt")
+torch.save({"epoch": 1, "layer": Array()}, "own.pt")
+`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20 model.pt@20:weights whole.pt@20 own.pt@20", trainings: 1, setsThreads: true},
 		"transformers": {script: `
 import torch, transformers.trainer
 optimizer = torch.optim.SGD()
