@@ -253,7 +253,7 @@ func effectOf(n string) effect {
 	switch {
 	case harmlessNames[n] || harmlessNames[end] && settingsOf.MatchString(n):
 		return noEffect
-	case unitOf(n, "") != "":
+	case unitOf(n, "") != "", end == "epoch":
 		return LengthOnly
 	}
 	if slices.Contains(optionNames[KnobResume], end) {
