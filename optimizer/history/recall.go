@@ -29,6 +29,10 @@ type Key struct {
 	Likeness string
 	Script   string // path of the script; copies at other paths count as the same script
 	Command  []string
+	// Dir is the working directory, which selects what a program without a script trains, and Built the time at which the file of
+	// such a program was last changed: earlier runs may have done other work.
+	Dir   string
+	Built time.Time
 	// Shape of the machine; measurements from a machine of another shape are not used.
 	CPUs      float64
 	GPUs      []string // device names

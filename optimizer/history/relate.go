@@ -104,8 +104,12 @@ func sameScript(rec *journal.Record, key Key) []string {
 func textDistance(rec *journal.Record, key Key) (distance float64, ok bool) {
 	switch {
 	case key.ScriptSHA256 == "" || rec.Script.SHA256 == "":
-		entry := inspect.EntryPoint(key.Command)
-		return 0, entry != "" && rec.Script.SHA256 == key.ScriptSHA256 && inspect.EntryPoint(rec.Command) == entry
+		entry, anywhere := inspect.EntryPoint(key.Command)
+		was, _ := inspect.EntryPoint(rec.Command)
+		if !anywhere && rec.StartedAt.Before(key.Built) {
+			distance = unknownText
+		}
+		return distance, entry != "" && rec.Script.SHA256 == key.ScriptSHA256 && was == entry && (anywhere || rec.Dir == key.Dir)
 	case rec.Script.SHA256 == key.ScriptSHA256:
 		return 0, true
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
@@ -170,6 +171,45 @@ func TestRecallEntryPoint(t *testing.T) {
 		got, _ := Recall(dir, asks(func(k *Key) { k.ScriptSHA256, k.Script, k.Command = "", "/opt/venv/bin/yolo", c.command }))
 		if slices.Equal(got.Runs, ids) != c.want {
 			t.Errorf("%s: recalled %v", name, got.Runs)
+		}
+	}
+}
+
+// TestRecallProgram: a program without a script is the same training in the same directory, and perhaps another one where it was
+// changed since the earlier run.
+func TestRecallProgram(t *testing.T) {
+	command := func(args ...string) []string { return append([]string{"/opt/bin/nettrain"}, args...) }
+	began := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	dir, ids := keep(t, past(func(r *journal.Record) {
+		r.Script, r.Dir, r.StartedAt = journal.Script{Path: "/opt/bin/nettrain"}, "/jobs/a", began
+		r.Command = command("--epochs", "8", "--width", "32")
+	}))
+	for name, c := range map[string]struct {
+		command []string
+		dir     string
+		built   time.Time
+		want    string
+	}{
+		"the same":            {command("--epochs", "8", "--width", "32"), "/jobs/a", began.Add(-time.Hour), "same"},
+		"twice the epochs":    {command("--epochs", "16", "--width", "32"), "/jobs/a", time.Time{}, "same"},
+		"another width":       {command("--epochs", "8", "--width", "64"), "/jobs/a", time.Time{}, "similar"},
+		"another directory":   {command("--epochs", "8", "--width", "32"), "/jobs/b", time.Time{}, "none"},
+		"built again":         {command("--epochs", "8", "--width", "32"), "/jobs/a", began.Add(time.Hour), "similar"},
+		"another program":     {[]string{"/opt/bin/other", "--epochs", "8", "--width", "32"}, "/jobs/a", time.Time{}, "none"},
+		"a script of a shell": {[]string{"bash", "-c", "/opt/bin/nettrain --epochs 8 --width 32"}, "/jobs/a", time.Time{}, "none"},
+	} {
+		got, _ := Recall(dir, asks(func(k *Key) {
+			k.ScriptSHA256, k.Script, k.Command, k.Dir, k.Built = "", "/opt/bin/nettrain", c.command, c.dir, c.built
+		}))
+		have := "none"
+		switch {
+		case slices.Equal(got.Runs, ids):
+			have = "same"
+		case len(got.Similar) == 1:
+			have = "similar"
+		}
+		if have != c.want {
+			t.Errorf("%s: %s, want %s", name, have, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,6 +25,8 @@ type optionUse struct {
 	choice string
 	// snapshots are patterns of the names of the files that the script loads if the option is set, as far as they are literal.
 	snapshots []string
+	// weights reports that what is loaded is the state of the model alone, so that progress comes from elsewhere, such as the name of the file.
+	weights bool
 }
 
 var (
@@ -38,6 +41,7 @@ var (
 // functions of the script.
 func (s *script) useOf(o *option) optionUse {
 	best := optionUse{}
+	folder := knobRank(KnobResume, o) < 0   // what loads a file within it is not evidence
 	aliases := map[string]map[string]bool{} // scope → variables that hold the value
 	for i := range s.statements {
 		st := &s.statements[i]
@@ -51,17 +55,27 @@ func (s *script) useOf(o *option) optionUse {
 			}
 			continue
 		}
-		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) {
+		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) {
 			if aliases[st.scope] == nil {
 				aliases[st.scope] = map[string]bool{}
 			}
 			aliases[st.scope][t[0].s] = true
 		}
-		if u := s.useIn(o, i, at, aliases[st.scope]); u.use > best.use {
+		if u := s.useIn(o, i, at, aliases[st.scope]); u.use > best.use && !(folder && st.tokens[0].s != "if" && composes(st.tokens)) {
 			best = u
 		}
 	}
 	return best
+}
+
+// composes reports whether tokens append the name of a file to a path: log_dir + "/checkpoints/best.pth", join(log_dir, "best.pth").
+func composes(t []token) bool {
+	for j, one := range t {
+		if j > 0 && one.kind == text && (t[j-1].s == "+" || t[j-1].s == "/" || t[j-1].s == ",") && fileName.MatchString(filepath.Base(one.s)) {
+			return true
+		}
+	}
+	return false
 }
 
 // aliasOf reports whether the value of an assignment is a path again, not what was loaded from one.
@@ -109,6 +123,9 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 		return s.useInCondition(i, at)
 	}
 	t := st.tokens
+	if k := slices.IndexFunc(t[:at], func(one token) bool { return one.kind == name && one.s == "if" }); k > 0 { // state = load(…) if args.resume else None
+		return s.useInExpression(i, k, at)
+	}
 	match := brackets(t)
 	best := optionUse{}
 	for k := 0; k+1 < len(t); k++ {
@@ -142,7 +159,8 @@ func (s *script) useInCondition(i, at int) optionUse {
 	if loads, progress := s.loads(from, to, 1); !loads || !progress && !s.startsLoop(from, to) {
 		return optionUse{}
 	}
-	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1)}
+	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: loadsWeights(s.statements[from:to])}
+	u.choice = numericChoice(t, at)
 	for j, one := range t {
 		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
 			u.choice = one.s
@@ -150,6 +168,30 @@ func (s *script) useInCondition(i, at int) optionUse {
 		}
 	}
 	return u
+}
+
+// useInExpression returns the use of an option in the condition, from token k on, of an expression: what a function of the script
+// loads, if the script reads progress from it.
+func (s *script) useInExpression(i, k, at int) optionUse {
+	st := &s.statements[i]
+	for _, one := range st.tokens[:k] {
+		body := s.defined(one.s)
+		if one.kind != name || body < 0 || !s.usesProgressOf(i) {
+			continue
+		}
+		if loads, _ := s.loads(body+1, s.blockEnd(body), 0); loads {
+			return optionUse{use: restored, line: st.line, choice: numericChoice(st.tokens, at), snapshots: s.loadedFiles(nil, body+1, s.blockEnd(body), 0)}
+		}
+	}
+	return optionUse{}
+}
+
+// numericChoice returns the number 1 if an option, at a token, is compared with it; "" otherwise.
+func numericChoice(t []token, at int) string {
+	if at+2 < len(t) && t[at+1].s == "==" && t[at+2].kind == number && t[at+2].s == "1" {
+		return "1"
+	}
+	return ""
 }
 
 // loadedFiles appends the names of the files that statements[from:to] mention; functions of the script that restore state are
@@ -164,6 +206,18 @@ func (s *script) loadedFiles(names []string, from, to, depth int) []string {
 		}
 	}
 	return names
+}
+
+// loadsWeights reports whether a file is loaded into the model as a whole: model.load_state_dict(torch.load(path)).
+func loadsWeights(statements []statement) bool {
+	return slices.ContainsFunc(statements, func(st statement) bool {
+		for j := range st.tokens[:max(0, len(st.tokens)-5)] {
+			if t := st.tokens[j:]; t[0].s == "load_state_dict" && t[1].s == "(" && t[2].s == "torch" && t[4].s == "load" {
+				return !slices.ContainsFunc(t, func(one token) bool { return one.s == "[" && one.kind == operator })
+			}
+		}
+		return false
+	})
 }
 
 // loadLine returns the line of the first load in statements[from:to], otherwise of the first statement.
@@ -313,6 +367,12 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		}
 		r, u := knobRank(KnobResume, o), s.useOf(o)
 		unset := s.unset(o)
+		if n := len(o.value); n > 0 && o.value[n-1].kind == number && u.use != unused && u.choice == "" { // --resume 0, --resume_epoch -1
+			if r < 0 || n > 1 || o.value[0].s != "0" {
+				continue // the number of a checkpoint
+			}
+			u.choice = "1"
+		}
 		if u.use == restored && !o.toggle && unset && path == nil {
 			path = o
 		}
@@ -348,7 +408,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	if !k.TakesValue() {
 		k.snapshots = found.snapshots
 	}
-	if k.restores = found.use == restored; k.restores {
+	if k.restores = found.use == restored && !found.weights; found.use == restored {
 		k.Source += ", loaded in " + s.place(found.line)
 	}
 	return k, true

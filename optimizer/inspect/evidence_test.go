@@ -68,10 +68,19 @@ func TestResumeOption(t *testing.T) {
 		"a toggle, its own format": {`p.add_argument("--resume", action="store_true")`, "import json\nif args.resume:\n    start = json.load(open(f\"{args.epochs}/state.json\"))", "", "--resume"},
 		"unused":                   {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},
 		"printed":                  {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
-		"weights":                  {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
-		"weights, other name":      {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
-		"data":                     {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
-		"the other way round":      {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
+		"a folder":                 {`p.add_argument("--log_dir", default=None)`, "run = \"log\"\nif args.log_dir is not None:\n    run = os.path.join(run, args.log_dir)\ntry:\n    c = torch.load(str(run) + \"/checkpoints/best.pth\")\n    start = c[\"epoch\"]\nexcept:\n    start = 0", "", ""},
+		"a folder, by a variable":  {`p.add_argument("--run", default=None)`, "path = os.path.join(args.run, \"last.pt\")\n" + by("if os.path.exists(path)", "path"), "", ""},
+		"a number":                 {`p.add_argument("--resume", type=int, default=0)`, by(`if args.resume and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "--resume=1"},
+		"a number, compared":       {`p.add_argument("--go_on", default=0, type=int, choices=[0, 1])`, by("if args.go_on == 1", `"ckpt.pt"`), "", "--go_on=1"},
+		"the number of a file":     {`p.add_argument("--resume", type=int, default=-1)`, by("if args.resume != -1", `f"ckpt-{args.resume}.pt"`), "", ""},
+		"a first epoch":            {`p.add_argument("--start_epoch", type=int, default=0)`, by("if args.start_epoch", `f"ckpt-{args.start_epoch}.pt"`), "", ""},
+		"a number, in an expression": {`p.add_argument("--from_resume", default=0, type=int, choices=[0, 1])`, "c = checkpoint() if args.from_resume == 1 else None\nif c:\n    start = c[\"epoch\"]",
+			"def checkpoint(state=None):\n    path = f\"out/{NAME}_resume.pt\"\n    if state is None and os.path.exists(path):\n        return torch.load(path)\n    torch.save(state, path)", "--from_resume=1"},
+		"progress in the name": {`p.add_argument("--state", default=None)`, "if args.state is not None:\n    model.load_state_dict(torch.load(args.state, map_location=\"cpu\"))\n    tail = args.state[args.state.find(\"epoch=\") + 6:]\n    start_epoch = int(tail[:tail.find(\".\")]) + 1", "", "--state={path}"},
+		"weights":              {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
+		"weights, other name":  {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
+		"data":                 {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
+		"the other way round":  {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -90,6 +99,9 @@ func TestResumeOption(t *testing.T) {
 			}
 			if got != c.want {
 				t.Errorf("%q, want %q: %+v %q", got, c.want, r, m.Notes)
+			}
+			if r.How == ResumeArgument && r.Restores != (name != "progress in the name" && name != "in a library" && name != "its own format") {
+				t.Errorf("reads progress from the file: %t", r.Restores)
 			}
 			if names := strings.Join(r.Snapshots, " "); r.How == ResumeArgument && strings.Contains(got, "{path}") != (names == "") {
 				t.Errorf("%s: snapshots %q; want names if and only if the argument is not a path", got, names)

@@ -98,6 +98,13 @@ func (c *Command) Lengths() []length {
 	if c.source != nil {
 		all = append(all, c.source.lengths()...)
 	}
+	for i := range all { // of a loop over an option with another name: --epoch 16
+		for _, w := range c.words {
+			if f := &all[i]; f.name == "" && f.refers != "" && w.name == f.refers && c.source.optionNamed(w.key) != nil {
+				f.value, f.confidence, f.source = w.value, Stated, fmt.Sprintf("%s %s on the command line", w.key, w.value)
+			}
+		}
+	}
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}

@@ -131,6 +131,31 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// TestLengthOfLoopOverOption: a loop over an option whose name is not that of a length has the length that the command states.
+func TestLengthOfLoopOverOption(t *testing.T) {
+	dir := t.TempDir()
+	const text = `import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--epoch", default=200, type=int)
+p.add_argument("--width", default=3, type=int)
+args = p.parse_args()
+for epoch in range(0, args.epoch):
+    pass
+`
+	if err := os.WriteFile(filepath.Join(dir, "t.py"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{"python t.py": "200 epoch inferred", "python t.py --epoch 16 --width 8": "16 epoch stated", "python t.py --epoch=16": "16 epoch stated"} {
+		var got []string
+		for _, l := range ReadCommand(fields(command), dir).Lengths() {
+			got = append(got, fmt.Sprintf("%g %s %s", l.Units, l.Unit, l.Confidence))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
 // TestLengthOfEnvironment checks which lengths count steps of an environment rather than of the optimizer.
 func TestLengthOfEnvironment(t *testing.T) {
 	for command, want := range map[string]bool{

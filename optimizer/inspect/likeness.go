@@ -253,7 +253,7 @@ func effectOf(n string) effect {
 	switch {
 	case harmlessNames[n] || harmlessNames[end] && settingsOf.MatchString(n):
 		return noEffect
-	case unitOf(n, "") != "":
+	case unitOf(n, "") != "", end == "epoch":
 		return LengthOnly
 	}
 	if slices.Contains(optionNames[KnobResume], end) {
@@ -272,13 +272,14 @@ func apart(was, is string) float64 {
 }
 
 // EntryPoint returns the program of a command line without a script: "module pkg.train" or "program yolo"; "" for a
-// script file.
-func EntryPoint(argv []string) string {
+// script file. anywhere is false for a program that is not known to train by its arguments alone (make, a compiled one):
+// the files of its working directory determine what it does.
+func EntryPoint(argv []string) (entry string, anywhere bool) {
 	switch l := readLine(argv); {
 	case l.module != "":
-		return "module " + l.module
-	case programs[l.program]:
-		return "program " + l.program
+		return "module " + l.module, true
+	case l.program != "":
+		return "program " + l.program, programs[l.program]
 	}
-	return ""
+	return "", false
 }

@@ -67,6 +67,7 @@ func TestCompare(t *testing.T) {
 		"a model's name":      {"python t.py model.name=a", "python t.py model.name=b", "model.name:2(1)"},
 		"results":             {"python t.py --output_dir a --seed 1", "python t.py --output_dir b", "output_dir:0 seed:0"},
 		"epochs":              {"python t.py --epochs 3", "python t.py --epochs 9", "epochs:1"},
+		"epochs, singular":    {"python t.py --epoch 3", "python t.py --epoch 9", "epoch:1"},
 		"resumed":             {"python t.py", "python t.py --resume a.pt", "resume:1"},
 		"batch size":          {"python t.py -b 3 --batch-size 32", "python t.py -b 3 --batch-size 128", "batch_size:2(2)"},
 		"a switch":            {"python t.py", "python t.py --big", "big:2(1)"},

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -38,6 +39,7 @@ type knob struct {
 	launcher  string     // launcher that takes the argument; "" for the program itself
 	spellings [][]string // canonical synonyms, by argument of the template
 	toggles   map[string]bool
+	hydra     bool // the arguments are overrides of hydra
 }
 
 // Mapping contains the knobs of one command line, sorted by name.
@@ -108,6 +110,9 @@ func (m Mapping) Apply(argv []string, values map[string]string) ([]string, error
 	return out, nil
 }
 
+// plainOverride matches values that overrides of hydra may contain without quotes: not epoch=3.ckpt.
+var plainOverride = regexp.MustCompile(`[\w/+.%*@?|:-]*`)
+
 // apply sets every argument of the template, in the range of argv that belongs to the launcher or to the program.
 func (k knob) apply(argv []string, value string) ([]string, error) {
 	for i, t := range k.templateWords() {
@@ -127,7 +132,11 @@ func (k knob) apply(argv []string, value string) ([]string, error) {
 		if i < len(k.spellings) {
 			names = append(names, k.spellings[i]...)
 		}
-		argv = setArgument(argv, from, to, k.toggles, names, t, fill(t.value, value), k.launcher != "")
+		v := fill(t.value, value)
+		if k.hydra && !strings.HasPrefix(t.key, "-") && plainOverride.FindString(v) != v && !strings.HasPrefix(v, "'") {
+			v = "'" + strings.ReplaceAll(v, "'", `\'`) + "'"
+		}
+		argv = setArgument(argv, from, to, k.toggles, names, t, v, k.launcher != "")
 	}
 	return argv, nil
 }

@@ -74,6 +74,27 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestApplyOverride: a value that hydra would take for several is quoted, once.
+func TestApplyOverride(t *testing.T) {
+	m := map[string]string{KnobResume: "ckpt_path={path}"}
+	for _, c := range [][3]string{
+		{"python hydra_train.py", "/runs/last.ckpt", "ckpt_path=/runs/last.ckpt"},
+		{"python hydra_train.py", "/runs/epoch=3-step=512.ckpt", "ckpt_path='/runs/epoch=3-step=512.ckpt'"},
+		{"python hydra_train.py", "/runs/it's [2].ckpt", `ckpt_path='/runs/it\'s [2].ckpt'`},
+		{"python argparse_train.py", "/runs/epoch=3-step=512.ckpt", "ckpt_path=/runs/epoch=3-step=512.ckpt"},
+	} {
+		argv := fields(c[0])
+		once, err := ReadCommand(argv, commandsDir).Mapping(m).Apply(argv, map[string]string{KnobResume: c[1]})
+		if err != nil || once[len(once)-1] != c[2] {
+			t.Errorf("%s: %q (%v), want %q", c[1], once, err, c[2])
+			continue
+		}
+		if twice, _ := ReadCommand(once, commandsDir).Mapping(m).Apply(once, map[string]string{KnobResume: c[1]}); !slices.Equal(once, twice) {
+			t.Errorf("%s: %q, applied again %q", c[1], once, twice)
+		}
+	}
+}
+
 // TestApplyRefuses: a knob that cannot reach the script is an error, not a guess.
 func TestApplyRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -402,6 +423,7 @@ def save(state, path):
 	for name, c := range map[string]struct{ body, want string }{
 		"an option":          {"from utils import load_checkpoint, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = load_checkpoint(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
 		"a function":         {"from utils import begin, save\nstart = begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
+		"of its own package": {"import sys\nsys.path.append('..')\nfrom trainer.utils import begin, save\nstart = begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
 		"of the module":      {"import utils\nfrom utils import save\nstart = utils.begin('c.pt')", "line 10 of utils.py: if os.path.exists(path):"},
 		"its own condition":  {"import os\nfrom utils import load_checkpoint, save\nstart = 0\nif os.path.exists('c.pt'):\n    start = load_checkpoint('c.pt')", "line 5: if os.path.exists('c.pt'):"},
 		"its own variable":   {"import os\nfrom utils import load_checkpoint, save\nstart, path = 0, ''\npath = 'c.pt'\nif os.path.exists(path):\n    start = load_checkpoint(path)", "line 6: if os.path.exists(path):"},
@@ -409,7 +431,10 @@ def save(state, path):
 		"called by argument": {"from utils import begin, parser, save\nargs = parser().parse_args()\nstart = 0\nif args.resume:\n    start = begin(args.resume)", "--resume={path} (option --resume in line 4 of utils.py, loaded in line 6)"},
 		"not there":          {"from others import begin, save\nstart = begin('c.pt')", ""},
 	} {
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "trainer")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		for file, text := range map[string]string{"utils.py": utils + "def weights():\n" + load + "\n", "t.py": "import torch\n" + c.body + train} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 				t.Fatal(err)

@@ -277,7 +277,7 @@ func knobRank(n string, o *option) int {
 // the command line; the last occurrence is the present value, then a configuration file, then the default.
 func (c *Command) complete(k *knob) {
 	if c.source != nil {
-		k.toggles = c.source.toggles()
+		k.toggles, k.hydra = c.source.toggles(), c.calls("hydra.main")
 	}
 	words, fallback := c.words, k.Present
 	k.Present = ""

@@ -90,8 +90,8 @@ func (s *script) withModules(dir string) *script {
 	all := strings.Join(s.lines, "\n")
 	var modules []module
 	for _, im := range s.imports {
-		path := strings.ReplaceAll(strings.TrimLeft(im.path, "."), ".", "/")
-		for _, p := range []string{path, filepath.Dir(path)} { // import utils, from utils import name
+		path := strings.TrimPrefix(strings.ReplaceAll(strings.TrimLeft(im.path, "."), ".", "/"), filepath.Base(dir)+"/") // from trainer.utils import save, in trainer
+		for _, p := range []string{path, filepath.Dir(path)} {                                                           // import utils, from utils import name
 			named := func(m module) bool { return m.name == p+".py" }
 			data, _, err := read(filepath.Join(dir, p+".py"))
 			if err == nil && len(all)+len(data) < maxWhole && !slices.ContainsFunc(modules, named) {

@@ -237,13 +237,21 @@ func (s *script) startsLoop(from, to int) bool {
 // callsFreely reports whether the function of a statement is called without an argument that is unset by default. A function of
 // another file must be called; a method of the script may be called by its framework.
 func (s *script) callsFreely(st *statement) bool {
-	called := false
+	called, body := false, s.defined(last(st.scope))
+	saves := body >= 0 && s.returnsProgress(last(st.scope)) && slices.ContainsFunc(s.statements[body:s.blockEnd(body)], func(st statement) bool {
+		return slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && saveCalls[t.s] || t.s == "save" })
+	})
 	for _, c := range s.calls {
 		if last(c.callee) != last(st.scope) || c.scope == st.scope {
 			continue
 		}
 		called = true
-		at, unset := s.statementAt(c.line), false
+		at := s.statementAt(c.line)
+		t := s.statements[at].tokens
+		unset := saves && !(len(t) > 1 && t[1].s == "=") // a call that saves
+		if k := slices.IndexFunc(t, func(one token) bool { return one.s == "if" }); k > 0 {
+			unset = unset || slices.ContainsFunc(t[k:], func(one token) bool { return one.kind == name && s.unsetOption(one.s) })
+		}
 		for _, a := range c.args {
 			for _, t := range a.tokens[:min(len(a.tokens), maxExpression)] {
 				unset = unset || t.kind == name && (stateWord.MatchString(t.s) || restoreWord.MatchString(t.s)) && (s.unsetOption(t.s) || s.holdsUnset(t.s))
@@ -364,7 +372,10 @@ func (s *script) tiedToArgument(i int) bool {
 // holdsUnset reports whether a variable holds the value of an option that is unset by default, without a fallback.
 func (s *script) holdsUnset(variable string) bool {
 	v := s.value(variable)
-	if len(v) > maxExpression || !aliasOf(v) || mentionsName(v, "or") || mentionsName(v, "if") {
+	if n := len(v); n > 2 && n <= maxExpression && v[n-2].s == "else" && v[n-1].s == "None" { // load(…) if args.resume else None
+		v = v[slices.IndexFunc(v, func(one token) bool { return one.s == "if" })+1:]
+	}
+	if len(v) > maxExpression || !aliasOf(v) || mentionsName(v, "or") || mentionsName(v, "if") || mentionsName(v, "not") {
 		return false
 	}
 	for j, t := range v {
@@ -378,13 +389,15 @@ func (s *script) holdsUnset(variable string) bool {
 // optionTarget reports whether token j is the last part of an attribute such as args.resume.
 func (s *script) optionTarget(t []token, j int) bool { return j > 1 && t[j-2].kind == name }
 
-// unsetOption reports whether n is a toggle, or an option without a default or with an empty one.
+var againWord = regexp.MustCompile(`(?i)resume|restore|continue|load`)
+
+// unsetOption reports whether n is a toggle, or an option without a default or with an empty one, or to resume with 0.
 func (s *script) unsetOption(n string) bool {
 	for _, o := range s.options {
 		if !slices.Contains(o.names, n) || len(o.flags) == 0 {
 			continue
 		}
-		if s.unset(&o) {
+		if s.unset(&o) || len(o.value) == 1 && o.value[0].s == "0" && againWord.MatchString(n) {
 			return true
 		}
 	}

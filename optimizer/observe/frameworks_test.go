@@ -98,7 +98,10 @@ torch.save({}, "ckpt.pt")
 torch.save({"layer.weight": torch.Tensor()}, "model.pt")
 torch.save({"epoch": 1, "layer.weight": torch.Tensor()}, "whole.pt")
 torch.save([0.5, 0.75], "accuracies.pt")
-`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20 model.pt@20:weights whole.pt@20", trainings: 1, setsThreads: true},
+Array = type("ndarray", (), {"__module__": "numpy"})
+torch.save({"counts": [1], "precision": Array()}, "evaluation.pt")
+torch.save({"epoch": 1, "layer": Array()}, "own.pt")
+`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20 model.pt@20:weights whole.pt@20 own.pt@20", trainings: 1, setsThreads: true},
 		"transformers": {script: `
 import torch, transformers.trainer
 optimizer = torch.optim.SGD()
@@ -500,6 +503,23 @@ for n in range(200):
     torch.save({}, "last.pt")
 `)
 	want(t, "step of the last checkpoint", f.Checkpoints[len(f.Checkpoints)-1].Step, 200)
+}
+
+// TestCheckpointEpoch: a checkpoint has the epoch that has just ended, even where no report was due since the one before.
+func TestCheckpointEpoch(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import torch
+loader, optimizer = torch.utils.data.DataLoader(list(range(8)), 4), torch.optim.SGD()
+for epoch in range(40):
+    for batch in loader: optimizer.step()
+    if epoch % 2: torch.save({}, "epoch-%d.pt" % (epoch + 1))
+`)
+	for _, c := range f.Checkpoints {
+		want(t, filepath.Base(c.Path), fmt.Sprintf("epoch-%g.pt", c.Epoch), filepath.Base(c.Path))
+	}
+	want(t, "checkpoints were reported", len(f.Checkpoints) > 5, true)
 }
 
 // TestClosure: a step that computes the loss by a closure of the script is not work of the optimizer alone.

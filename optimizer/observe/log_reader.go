@@ -93,6 +93,7 @@ type LogReader struct {
 	thinned    map[string]bool // logs of which parts were skipped
 	first      *float64        // first epoch that the present launch has printed
 	mentioned  float64         // the last one without a result, which may be a setting: "decay at epoch 60"
+	continued  bool            // the run began under an earlier agent, and no job was launched since
 	lastStep   float64         // last step read from the previous location of a document that moves
 }
 
@@ -141,7 +142,7 @@ func agreed(path string) *file {
 func (r *LogReader) Continue(own string, began time.Time) {
 	r.options.Own = own
 	r.own = agreed(own)
-	r.find.start, r.find.past = began, earlierLogs{files: map[string]old{}}
+	r.find.start, r.find.past, r.continued = began, earlierLogs{files: map[string]old{}}, true
 }
 
 // Attach sets the job whose processes write the log. main is its first process, which may have ended; 0 if unknown. Call
@@ -158,8 +159,12 @@ func (r *LogReader) FirstPrinted() (epoch float64, ok bool) {
 	return *r.first, true
 }
 
-// Relaunched forgets the first epoch that was printed, because the job starts again, and what it writes again counts.
+// Relaunched forgets the first epoch that was printed, because the job starts again, and what it writes again counts. In a log
+// that was not found in an earlier agent, what the earlier launches wrote does not: it would look like a training that began again.
 func (r *LogReader) Relaunched() {
+	if r.continued {
+		r.find.start, r.find.past, r.continued = time.Now(), recordEarlierLogs([]string{r.options.Named}, r.options.dirs()), false
+	}
 	r.first, r.mentioned = nil, math.Inf(1)
 	for _, f := range []*file{r.named, r.own} {
 		if f != nil && f.tail != nil {

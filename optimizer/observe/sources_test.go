@@ -461,6 +461,35 @@ func TestContinue(t *testing.T) {
 	}
 }
 
+// TestContinueByANewLaunch: of a log that is found after the job of an earlier agent was started again, only what the new one
+// appends is read; of that of an adopted job, all.
+func TestContinueByANewLaunch(t *testing.T) {
+	for launched, want := range map[bool]string{false: "[1 2 3]", true: "[3]"} {
+		dir, began := t.TempDir(), time.Now()
+		path := filepath.Join(dir, "log.csv")
+		appendFile(t, path, "epoch,train_loss\n1,0.5\n2,0.4\n")
+		j := startJob(t, LogOptions{Dir: dir}, "")
+		j.reader.Continue("", began)
+		if launched {
+			j.reader.Relaunched()
+		}
+		appendFile(t, path, "3,0.3\n")
+		found, err := lookAt(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tail, err := j.reader.find.open(path, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := read(tail, j.now, true)
+		tail.Close()
+		if got := fmt.Sprint(epochsOf(rows)); err != nil || got != want {
+			t.Errorf("launched %t: epochs %s (%v), want %s", launched, got, err, want)
+		}
+	}
+}
+
 // TestRowsAreDatedByTheirFile: a row that is read late has the time of its file; file times of another clock are
 // ignored.
 func TestRowsAreDatedByTheirFile(t *testing.T) {

@@ -335,6 +335,9 @@ func (r *run) stopAfterSave() {
 	if next < limit || time.Duration(r.projected.seconds.P5*float64(time.Second)) < limit {
 		return
 	}
+	if _, ok := r.resumeFrom(); !ok {
+		return // the present one is not one to continue from
+	}
 	words := fmt.Sprintf("the job cannot finish before the %s, and its next checkpoint is due after it: stopping at the present one", why)
 	r.event(Problem, "%s", words)
 	r.requestStop(&pendingStop{Why: why, Words: words})

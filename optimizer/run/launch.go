@@ -222,10 +222,17 @@ func (r *run) closeSegment(now time.Duration) {
 }
 
 // commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first launch,
-// or if the job follows the checkpoint protocol and keeps the checkpoint itself.
+// or if the job follows the checkpoint protocol and keeps the checkpoint itself. A job that continues according to its user is counted
+// from its newest one where the observer counts from the start of the process.
 func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *observe.CheckpointFile, error) {
 	if !resume || r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone {
 		argv, err := r.arguments(&r.facts, a, nil)
+		if resume && r.resumption.How == inspect.ResumeNone && r.observer != nil && relative[r.Framework] {
+			r.scanCheckpoints(true)
+			if f, ok := observe.LatestCheckpoint(r.withProgress(r.checkpoints.files)); ok {
+				return argv, &f, err
+			}
+		}
 		return argv, nil, err
 	}
 	f, ok := r.resumeFrom()

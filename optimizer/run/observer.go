@@ -149,7 +149,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		}
 		row.At = now.Add(min(0, p.At-mono))
 		if v, ok := row.Value(columnOf(o.Origin.Unit)); ok && relative[o.Framework] && o.Origin.Unit != "" {
-			row.Set(columnOf(o.Origin.Unit), v+o.Origin.Position)
+			row.Set(columnOf(o.Origin.Unit), o.Origin.after(v))
 		}
 		rows = append(rows, row)
 	}
@@ -425,6 +425,16 @@ func (o *observerClient) takeAnswer(q *request) (a observe.Answer, ok bool) {
 	return a, ok
 }
 
+// after returns the position after an amount of work in the process that continued from it. A checkpoint within an epoch is continued
+// with the rest of its batches or with all of them: the first pass ends with that epoch.
+func (o origin) after(done float64) float64 {
+	begun := math.Floor(o.Position)
+	if part := o.Position - begun; o.Unit == "epoch" && part > 0 {
+		return begun + max(done, part+done*(1-part))
+	}
+	return o.Position + done
+}
+
 // position returns the progress in a checkpoint, in a unit of work.
 func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
 	position := c.Step + o.earlier.steps
@@ -432,7 +442,7 @@ func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
 		position = c.Epoch + o.earlier.epochs
 	}
 	if relative[o.Framework] && o.Origin.Unit == unit {
-		position += o.Origin.Position
+		position = o.Origin.after(position)
 	}
 	return position
 }

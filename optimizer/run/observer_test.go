@@ -370,6 +370,51 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 	}
 }
 
+// TestAfterCheckpoint: the first pass of a training that continues within an epoch ends with that epoch.
+func TestAfterCheckpoint(t *testing.T) {
+	for _, c := range []struct {
+		from       origin
+		done, want float64
+	}{
+		{origin{"epoch", 3}, 0.5, 3.5}, {origin{"epoch", 3}, 2, 5}, {origin{"step", 7.5}, 3, 10.5},
+		{origin{"epoch", 9.5}, 0, 9.5}, {origin{"epoch", 9.5}, 0.5, 9.75}, {origin{"epoch", 9.5}, 1, 10}, {origin{"epoch", 3.25}, 2.5, 5.5},
+	} {
+		if got := c.from.after(c.done); got != c.want {
+			t.Errorf("%g after %+v: %g, want %g", c.done, c.from, got, c.want)
+		}
+	}
+}
+
+// TestStatedResumption: a training that continues by itself, as --resumable yes states, is counted from its newest checkpoint,
+// although the observer counts from the start of the process.
+func TestStatedResumption(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"framework": "torch"})
+		for a.epoch < 9 {
+			if a.n > 1 && a.epoch == 4 {
+				return finished
+			}
+			if !a.step(9, 1) {
+				return a.leave()
+			}
+			if a.n == 1 && a.epoch == 5 {
+				a.checkpoint()
+				return died("SIGKILL")
+			}
+		}
+		return finished
+	})
+	s.cfg.Resume, s.cfg.Knobs, s.cfg.Restarts = resumableYes, nil, -1
+	res := s.run()
+	if res.Code != CodeTraining {
+		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+	}
+	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 || len(s.said(Warning, "began again")) > 0 {
+		t.Errorf("exit %d (%v), %v steps; want 9: %q", res.Code, res.Err, res.Record.Outcome.Steps, s.said(Warning, ""))
+	}
+}
+
 // TestSaveBeforeTheFirstStep: a training that saves what it has loaded before its first step, and is killed thereafter, continues
 // from there.
 func TestSaveBeforeTheFirstStep(t *testing.T) {
@@ -416,28 +461,50 @@ func TestSaveBeforeTheFirstStep(t *testing.T) {
 }
 
 // TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
-// deadline, not at the deadline with unsaved work.
+// deadline, not at the deadline with unsaved work; not at weights, if the script reads progress from its checkpoint.
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {
-	t.Parallel()
-	s := observedStage(t, func(a *actor) launch.Exit {
-		a.begins(nil)
-		for a.epoch < 1000 {
-			if !a.step(1000, 1) {
-				return a.leave()
+	const script = `import argparse, torch
+p = argparse.ArgumentParser()
+p.add_argument("--resume", default="")
+args = p.parse_args()
+start = 0
+if args.resume:
+    start = torch.load(args.resume)["epoch"]
+`
+	for _, weights := range []bool{false, true} {
+		t.Run(fmt.Sprint("weights ", weights), func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 1000 {
+					if !a.step(1000, 1) {
+						return a.leave()
+					}
+					if a.epoch%10 == 0 {
+						path := a.checkpoint()
+						if weights {
+							a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1, "weights": true})
+						}
+					}
+				}
+				return finished
+			})
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o644); err != nil {
+				t.Fatal(err)
 			}
-			if a.epoch%10 == 0 {
-				a.checkpoint()
+			s.cfg.Knobs = nil
+			s.cfg.Planner, s.cfg.SLA.TimeMax = "model", at(46)
+			res := s.run()
+			if res.Code != CodeGuard || strings.Contains(res.Record.Exit.Detail, "next checkpoint") == weights {
+				t.Fatalf("exit %d (%v) %+v, want 4 at a checkpoint", res.Code, res.Err, res.Record.Exit)
 			}
-		}
-		return finished
-	})
-	s.cfg.Planner, s.cfg.SLA.TimeMax = "model", at(46)
-	res := s.run()
-	if res.Code != CodeGuard || !strings.Contains(res.Record.Exit.Detail, "next checkpoint") {
-		t.Fatalf("exit %d (%v) %+v, want 4 at a checkpoint", res.Code, res.Err, res.Record.Exit)
-	}
-	if c := res.Record.Checkpoint; c == nil || float64(c.RiskUnits) > 2 || float64(c.Units) != 40 {
-		t.Errorf("checkpoint %+v after %v s, want that of step 40 and next to nothing lost", c, res.Record.Outcome.Seconds)
+			if weights {
+				return
+			}
+			if c := res.Record.Checkpoint; c == nil || float64(c.RiskUnits) > 2 || float64(c.Units) != 40 {
+				t.Errorf("checkpoint %+v after %v s, want that of step 40 and next to nothing lost", c, res.Record.Outcome.Seconds)
+			}
+		})
 	}
 }
 
@@ -521,6 +588,32 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 			}
 			if used := float64(res.Record.Outcome.Seconds); c.code == CodeInfeasible && (used < 22 || used > 35) {
 				t.Errorf("stopped after %g s of 45", used)
+			}
+		})
+	}
+}
+
+// TestHopelessWithCheckpoints: a job that writes checkpoints runs to the deadline that it cannot meet, although it is not known
+// how it would continue: its user may know.
+func TestHopelessWithCheckpoints(t *testing.T) {
+	for saves, want := range map[bool]Code{false: CodeInfeasible, true: CodeGuard} {
+		t.Run(fmt.Sprint(saves), func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 30 {
+					if !a.step(30, 5) {
+						return a.leave()
+					}
+					if saves {
+						a.checkpoint()
+					}
+				}
+				return finished
+			})
+			s.cfg.Resume, s.cfg.Knobs, s.cfg.Planner, s.cfg.CPUs, s.cfg.SLA.TimeMax = resumableNo, nil, "model", "1:2", at(45)
+			if res := s.run(); res.Code != want {
+				t.Errorf("exit %d (%v) after %v s, want %d", res.Code, res.Err, res.Record.Outcome.Seconds, want)
 			}
 		})
 	}

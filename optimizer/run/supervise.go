@@ -289,10 +289,10 @@ const hopelessShare = 0.5
 
 // stopHopeless stops a job that cannot meet a limit and would lose all its work when the guard stops it at that
 // limit. It only saves the cost of the remainder, so any doubt lets the job continue: the user's consent (--yes),
-// a script that continues from a checkpoint, of which its first may still come, a log that was only discovered, an uncertain total or pace, less than half of
-// the limit used.
+// a script that continues from a checkpoint, of which its first may still come, checkpoints that the user may continue from, a log
+// that was only discovered, an uncertain total or pace, less than half of the limit used.
 func (r *run) stopHopeless() {
-	if r.Config.Anyway || r.Config.Planner == "static" || r.Pending != nil || r.ended != nil || r.Resumable || r.canResume() || !r.trusted() {
+	if r.Config.Anyway || r.Config.Planner == "static" || r.Pending != nil || r.ended != nil || r.Resumable || r.canResume() || len(r.checkpoints.times) > 0 || !r.trusted() {
 		return
 	}
 	why, ok := r.hopeless()

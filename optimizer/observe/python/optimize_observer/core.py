@@ -312,13 +312,7 @@ class Observer:
         self.report_due = now + interval
         self.due = min(self.due, self.report_due)
         t = self.training
-        fill = getattr(t.adapter, "fill", None)
-        if fill is not None:
-            try:
-                fill(t, world)
-            except Exception as e:
-                t.adapter = None
-                self.failed(t.framework + ".fill", e)
+        self.fill(t, world)
         if t.epoch and t.epoch >= t.completed + 1 and t.epoch == int(t.epoch):
             t.completed, t.completed_at = t.epoch, now
         closing = middle(t.between) if t.closing is None else t.closing
@@ -332,6 +326,16 @@ class Observer:
         late, self.late = self.late, None
         if late is not None:
             self.write("checkpoint", **late)
+
+    def fill(self, t, world):
+        """Let the adapter of a training update its counts."""
+        fill = getattr(t.adapter, "fill", None)
+        if fill is not None:
+            try:
+                fill(t, world)
+            except Exception as e:
+                t.adapter = None
+                self.failed(t.framework + ".fill", e)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
@@ -365,7 +369,10 @@ class Observer:
             t.saving += seconds
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
-        saved = dict(path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
+        rank, world = self.rank()
+        if t is not None:
+            self.fill(t, world)  # epochs may have ended since the last report
+        saved = dict(path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=rank,
                      training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
         if not self.token(now):
             if t is not None:  # of a file that is replaced several times a second, the newest state counts

@@ -546,15 +546,24 @@ def install_save(torch):
         return args[0] if args else kwargs.get("obj")
 
     def path_of(result, args, kwargs):
-        state = saved(args, kwargs)
-        if isinstance(state, (list, tuple)) and all(isinstance(v, (int, float)) for v in state):
-            return None  # results, such as the accuracy of each epoch
+        if results(saved(args, kwargs)):
+            return None
         f = args[1] if len(args) > 1 else kwargs.get("f")
         return f if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__") else getattr(f, "name", None)
 
+    tensor = getattr(torch, "Tensor", ())
+
+    def results(state):
+        """Whether an object is what was measured: the accuracy of each epoch, arrays of an evaluation."""
+        if isinstance(state, (list, tuple)):
+            return all(isinstance(v, (int, float)) for v in state)
+        return (isinstance(state, dict) and any(type(v).__module__ == "numpy" for v in state.values())
+                and not any(isinstance(v, (dict, tensor)) or hasattr(v, "state_dict") for v in state.values())
+                and not any(word in str(k).lower() for k in state for word in ("epoch", "step", "iter", "model")))
+
     def weights(args, kwargs):
         state = saved(args, kwargs)
-        return isinstance(state, dict) and len(state) > 0 and all(isinstance(v, getattr(torch, "Tensor", ())) for v in state.values())
+        return isinstance(state, dict) and len(state) > 0 and all(isinstance(v, tensor) for v in state.values())
 
     wrap(torch, "save", timed_save("torch.save", path_of, "torch.save", weights))
     serialization = sys.modules.get("torch.serialization")
