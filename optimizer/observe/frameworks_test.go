@@ -477,6 +477,26 @@ for n in range(200):
 	want(t, "step of the last checkpoint", f.Checkpoints[len(f.Checkpoints)-1].Step, 200)
 }
 
+// TestEpochsOfCheckpoints: a report of a checkpoint has the epochs at its save, also where no progress was reported since the one
+// before.
+func TestEpochsOfCheckpoints(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import torch
+loader = torch.utils.data.DataLoader(list(range(8)), 4)
+optimizer = torch.optim.SGD()
+for epoch in range(12):
+    for batch in loader: optimizer.step()
+    torch.save({}, "last.pt")
+`)
+	var got []float64
+	for _, c := range f.Checkpoints {
+		got = append(got, c.Epoch)
+	}
+	want(t, "epochs", fmt.Sprint(got), "[1 2 3 4 5 6 7 8 9 10 11 12]")
+}
+
 // TestClosure: a step that computes the loss by a closure of the script is not work of the optimizer alone.
 func TestClosure(t *testing.T) {
 	t.Parallel()

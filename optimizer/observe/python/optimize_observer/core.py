@@ -309,13 +309,7 @@ class Observer:
         self.report_due = now + interval
         self.due = min(self.due, self.report_due)
         t = self.training
-        fill = getattr(t.adapter, "fill", None)
-        if fill is not None:
-            try:
-                fill(t, world)
-            except Exception as e:
-                t.adapter = None
-                self.failed(t.framework + ".fill", e)
+        self.fill(t, world)
         if t.epoch and t.epoch >= t.completed + 1 and t.epoch == int(t.epoch):
             t.completed, t.completed_at = t.epoch, now
         closing = middle(t.between) if t.closing is None else t.closing
@@ -329,6 +323,16 @@ class Observer:
         late, self.late = self.late, None
         if late is not None:
             self.write("checkpoint", **late)
+
+    def fill(self, t, world):
+        """Take the present position of a training from its adapter."""
+        fill = getattr(t.adapter, "fill", None)
+        if fill is not None:
+            try:
+                fill(t, world)
+            except Exception as e:
+                t.adapter = None
+                self.failed(t.framework + ".fill", e)
 
     def finish(self):
         """Report the end of the training; the process may start another one."""
@@ -359,6 +363,7 @@ class Observer:
         t = self.training
         if t is not None:
             t.saving += seconds
+            self.fill(t, self.rank()[1])  # the last progress line may be older than this save
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
         saved = dict(path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
