@@ -371,13 +371,17 @@ func nearest(a *answer) string { return page.PlainBlanks(nearestWords(a)) }
 func nearestWords(a *answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {
+		fitting := slices.ContainsFunc(a.Options, func(o option) bool { return o.Fit != doesNotFit })
 		for i := range a.Options {
-			if o := &a.Options[i]; o.Fit == doesNotFit {
+			if o := &a.Options[i]; o.Fit == doesNotFit && !fitting {
 				return fmt.Sprintf("none of the %d options fits; %s lacks: %s", len(a.Options), o.Machine, o.Lacks)
 			}
 		}
 		if market == Spot && a.Endless > 0 {
 			return "on spot capacity, at the assumed rate of interruptions, the job would hardly ever end: leave out --spot, or add --resumable if it resumes from a checkpoint"
+		}
+		if market == Spot && fitting {
+			return "no machine that fits has a price of spot capacity: leave out --spot"
 		}
 		return fmt.Sprintf("nothing is offered %s", market)
 	}

@@ -381,6 +381,15 @@ func TestSpotNotWorthIt(t *testing.T) {
 	if a.Chosen >= 0 || a.Feasible || !strings.Contains(a.Nearest, "--spot") {
 		t.Errorf("chosen %d, nearest %q: want nothing, and why", a.Chosen, a.Nearest)
 	}
+	a = ask(t, newFake(), asking(func(q *Question) {
+		q.Market, q.Machines[0].Offer.GPUMemory = Spot, 1
+		for i := range q.Machines {
+			q.Machines[i].Offer.Spot = 0
+		}
+	}))
+	if a.Chosen >= 0 || strings.Contains(a.Nearest, "lacks") || !strings.Contains(a.Nearest, "leave out --spot") {
+		t.Errorf("chosen %d, nearest %q: want that none has a price of spot capacity", a.Chosen, a.Nearest)
+	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Job.Epochs, q.Machines[0].Offer.Spot, q.Machines = 5, 0.4, q.Machines[:1] }))
 	if len(a.SpotCapacity) != 0 || !strings.Contains(strings.Join(a.Notes, "; "), "spot capacity is expected to cost more than on demand") {
 		t.Errorf("%v, %q: want no spot capacity, and why", a.SpotCapacity, a.Notes)

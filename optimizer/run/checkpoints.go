@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/internal/stat"
@@ -28,7 +30,8 @@ type checkpointTracker struct {
 	// fileClock is by how much the clock of the file system is ahead of that of this machine.
 	fileClock time.Duration
 
-	foreign string        // path of the newest one if it was written while the run had ended
+	foreign string // path of the newest one if it was written while the run had ended
+	others  map[string]claim
 	fresh   bool          // the newest one appeared in this tick
 	resumed bool          // the running process was started from a checkpoint of the script
 	lookAt  time.Duration // elapsed time of the next scan
@@ -102,7 +105,8 @@ func (r *run) scanCheckpoints(force bool) {
 	for i := range s.files {
 		s.files[i].Time = s.files[i].Time.Add(-s.fileClock)
 	}
-	s.files = r.saved(r.own(slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })))
+	s.files = slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })
+	s.files = r.saved(r.own(r.unclaimed(s.files)))
 	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
 	newest, ok := observe.LatestCheckpoint(s.files)
 	if !ok {
@@ -143,6 +147,70 @@ func (r *run) own(files []observe.CheckpointFile) []observe.CheckpointFile {
 		return files
 	}
 	return own
+}
+
+// claim contains what another run last stored about its checkpoints.
+type claim struct {
+	stored time.Time // modification time of its state
+	paths  []string
+}
+
+// unclaimed removes checkpoints that the observer of another training with the same state directory reported, and that of this
+// one did not: trainings with different arguments may run in one directory. Runs of the same command share theirs.
+func (r *run) unclaimed(files []observe.CheckpointFile) []observe.CheckpointFile {
+	if !slices.ContainsFunc(files, func(f observe.CheckpointFile) bool { return !r.reported(f) }) {
+		return files
+	}
+	claims := r.claims()
+	return slices.DeleteFunc(files, func(f observe.CheckpointFile) bool {
+		claimed := !r.reported(f) && slices.ContainsFunc(claims, func(path string) bool {
+			return path == f.Path || strings.HasPrefix(path, f.Path+string(filepath.Separator))
+		})
+		if c := r.rec.Checkpoint; claimed && c != nil && absolute(r.Config.Dir, c.Path) == f.Path {
+			r.rec.Checkpoint, r.checkpoints.newest, r.checkpoints.times, r.checkpoints.done = nil, "", nil, math.NaN()
+		}
+		return claimed
+	})
+}
+
+// claims returns the paths of the checkpoints of the runs of other commands that have stored their state since the start of
+// this run. A state is read again when it has changed.
+func (r *run) claims() (paths []string) {
+	runs := filepath.Dir(r.dir.Dir())
+	others, _ := os.ReadDir(runs)
+	known := r.checkpoints.others
+	r.checkpoints.others = map[string]claim{}
+	for _, o := range others {
+		dir := filepath.Join(runs, o.Name())
+		st, err := os.Stat(filepath.Join(dir, "state"))
+		if err != nil || dir == r.dir.Dir() || st.ModTime().Before(r.rec.StartedAt.Add(r.checkpoints.fileClock)) {
+			continue
+		}
+		c, ok := known[dir]
+		if !ok || !c.stored.Equal(st.ModTime()) {
+			c = claim{st.ModTime(), r.claimsOf(dir)}
+		}
+		r.checkpoints.others[dir] = c
+		paths = append(paths, c.paths...)
+	}
+	return paths
+}
+
+// claimsOf returns the paths of the checkpoints that the observer of another run reported.
+func (r *run) claimsOf(dir string) []string {
+	other, err := journal.Open(dir)
+	if err != nil {
+		return nil
+	}
+	rec, err := journal.ReadRecord(dir)
+	if err != nil || slices.Equal(rec.Command, r.rec.Command) {
+		return nil
+	}
+	var seen observed
+	if _, err := other.LoadState(&seen); err != nil {
+		return nil
+	}
+	return slices.AppendSeq(slices.Collect(maps.Keys(seen.Positions)), maps.Keys(seen.Weights))
 }
 
 // saved removes files that the observer did not report if it reported others with progress: they may be exports of the model

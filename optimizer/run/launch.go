@@ -367,6 +367,12 @@ func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
 		return
 	}
 	kept := l.Checkpoint && !l.Observed || l.Saved != ""
+	if !kept && r.market != nil && r.canResume() {
+		if _, ok := r.resumeFrom(); ok { // the market moves it because it has a checkpoint of its own
+			r.relaunch(ctx)
+			return
+		}
+	}
 	if !kept {
 		r.beginAgain()
 	}

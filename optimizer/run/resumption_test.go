@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
 )
@@ -400,6 +402,47 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 			}
 			if said := len(s.said(Warning, "after this run had ended")); (said > 0) != removed {
 				t.Errorf("%d warnings: %q", said, s.said(Warning, ""))
+			}
+		})
+	}
+}
+
+// TestCheckpointOfTrainingBeside: a checkpoint that the observer of a run of another command reported, which runs in the same
+// directory at the same time, is neither that of this run nor resumed from; one of the same command is.
+func TestCheckpointOfTrainingBeside(t *testing.T) {
+	for name, same := range map[string]bool{"other arguments": false, "same command": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 9 && a.step(9, 1) {
+					switch a.epoch {
+					case 2:
+						rec := journal.NewRecord()
+						if rec.Command = []string{"train", "--out", "other"}; same {
+							rec.Command = a.stage.started()[0].command.Args
+						}
+						path := filepath.Join(a.stage.cfg.Dir, "ckpt_step_7.pt")
+						beside, err := journal.Create(a.stage.cfg.StateDir, "beside")
+						if err == nil {
+							err = errors.Join(beside.WriteRecord(rec), beside.SaveState(map[string]any{"positions": map[string]float64{path: 7}}))
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						a.stage.save(filepath.Base(path), "state")
+					case 7:
+						return failed(1)
+					}
+				}
+				return finished
+			})
+			res := s.run()
+			if c := res.Record.Checkpoint; (c != nil) != same {
+				t.Errorf("checkpoint %+v", c)
+			}
+			if res = s.resume(res.Dir, Change{}); (res.Code == CodeUsage) == same {
+				t.Errorf("resumed with exit %d (%v)", res.Code, res.Err)
 			}
 		})
 	}

@@ -117,3 +117,44 @@ func TestSpotKeepsNothing(t *testing.T) {
 		t.Errorf("exit %d, %+v", res.Code, res.Record.Spot)
 	}
 }
+
+// TestSpotOwnCheckpoints: a training that does not save on request, and resumes by an argument, continues on the next machine from
+// the last checkpoint that it wrote by itself, also after it has waited.
+func TestSpotOwnCheckpoints(t *testing.T) {
+	for name, trace := range map[string]string{"moved": "000" + strings.Repeat("1", 90), "waits": "1111" + strings.Repeat("0", 8) + strings.Repeat("1", 90)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := spotStage(t, time.Hour, trace)
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.cfg.Train, s.cfg.Resume, s.cfg.Knobs = "train.py", resumableAuto, map[string]string{"resume": "--resume {path}"}
+			s.play = func(a *actor) launch.Exit {
+				a.begins(nil)
+				if args := a.command.Args; a.n > 1 {
+					fmt.Sscanf(filepath.Base(args[len(args)-1]), "ckpt_step_%d.pt", &a.epoch)
+				}
+				for a.epoch < 30 {
+					if !a.step(30, 20) {
+						return died("SIGTERM")
+					}
+					a.checkpoint()
+				}
+				return finished
+			}
+			res := s.run()
+			if res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 30 {
+				t.Errorf("exit %d (%v), %v steps", res.Code, res.Err, res.Record.Outcome.Steps)
+			}
+			starts := s.started()
+			if len(starts) < 2 {
+				t.Errorf("%d starts\n%s", len(starts), strings.Join(s.said(Info, ""), "\n"))
+			}
+			for _, a := range starts[1:] {
+				if args := a.command.Args; !strings.HasPrefix(filepath.Base(args[len(args)-1]), "ckpt_step_") {
+					t.Errorf("started by %q\n%s", args, strings.Join(s.said(Info, ""), "\n"))
+				}
+			}
+		})
+	}
+}

@@ -46,7 +46,7 @@ func listRuns(e *cli.Env) error {
 		return e.PrintJSON(out)
 	}
 	if len(entries) == 0 {
-		return e.Print("no runs yet: start one with optimize --train SCRIPT\n")
+		return e.Print(fmt.Sprintf("no runs yet in %s: start one with optimize --train SCRIPT\n", e.State()))
 	}
 	text, err := runsTable(entries, cmp.Or(e.OutputColumns(), listWidth))
 	if err != nil {
