@@ -208,3 +208,18 @@ func TestProgressBeforeTotal(t *testing.T) {
 		t.Errorf("compared %d jobs: %+v", a.Compared, a.Jobs)
 	}
 }
+
+// TestSlowEndLosesNoStep: a training that became slower in the life in which it finished has lost no step; one that was launched
+// again has.
+func TestSlowEndLosesNoStep(t *testing.T) {
+	for launches, lost := range map[int]float64{1: 0, 2: 200} {
+		day, err := NewDay(append(single(), cluster.Event{Kind: cluster.EventLeft, Time: at(302), Job: 1, Stretch: 1, Device: "k80", GPUs: 1, Done: 200, Reason: "exited"},
+			cluster.Event{Kind: cluster.EventEnd, Time: at(302), Job: 1, State: cluster.Done, Done: 200, Total: 200, Launches: launches}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, _ := day.waste(newRates(day)); math.Abs(float64(w.RepeatedS)-lost) > 5 {
+			t.Errorf("%d launches: %g s for lost steps, want %g", launches, w.RepeatedS, lost)
+		}
+	}
+}
