@@ -243,6 +243,13 @@ func TestExtrapolatesInWords(t *testing.T) {
 	}
 }
 
+func TestExtrapolatesToOne(t *testing.T) {
+	got := strings.Join(predict(t, scaling("a", 2, 4), run("q", "a", 1, 64, 0)).Extrapolates, "; ")
+	if !strings.Contains(got, "1 GPU: measured 2…4") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBasisNamesWhatItRestsOn(t *testing.T) {
 	got := predict(t, append(scaling("a", 1, 2, 4), scaling("b", 1, 2)...), run("q", "a", 8, 256, 0))
 	g := got.Basis[0]
