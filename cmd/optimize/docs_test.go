@@ -85,6 +85,28 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 	}
 }
 
+// TestFieldsDocumented checks that the fields of JSON documents are in the document that describes them.
+func TestFieldsDocumented(t *testing.T) {
+	t.Parallel()
+	tag := regexp.MustCompile(`json:"([a-z0-9_]+)`)
+	for file, where := range map[string]string{
+		"simulator/replay/audit.go": "docs/cluster.md", "simulator/replay/pairs.go": "docs/cluster.md", "optimizer/cluster/event.go": "docs/cluster.md",
+		"optimizer/serve/index.go": "docs/page.md", "optimizer/report/json.go": "docs/files.md", "optimizer/analysis/front.go": "docs/files.md",
+		"optimizer/analysis/report.go": "docs/files.md", "optimizer/analysis/best.go": "docs/files.md", "optimizer/analysis/scaling.go": "docs/files.md",
+		"optimizer/analysis/waste.go": "docs/files.md", "optimizer/history/calibration.go": "docs/files.md", "optimizer/predict/json.go": "docs/files.md",
+	} {
+		text, fields := document(t, where), tag.FindAllStringSubmatch(document(t, file), -1)
+		if len(fields) == 0 {
+			t.Errorf("%s has no field: the check looks in the wrong place", file)
+		}
+		for _, f := range fields {
+			if !regexp.MustCompile(`\b` + f[1] + `\b`).MatchString(text) {
+				t.Errorf("%s does not have the field %s of %s", where, f[1], file)
+			}
+		}
+	}
+}
+
 // TestFilesListsAllColumnsFormatsAndLayouts keeps docs/files.md complete. A failure prints the expected text.
 func TestFilesListsAllColumnsFormatsAndLayouts(t *testing.T) {
 	t.Parallel()

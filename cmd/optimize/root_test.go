@@ -15,6 +15,17 @@ import (
 	"trainopt/resources"
 )
 
+// TestCompletedFlagsDescribed: shells show the descriptions of flags as they are.
+func TestCompletedFlagsDescribed(t *testing.T) {
+	for flag, want := range map[string]string{"--deadl": "--deadline\tfinish within DUR", "--state": "--state-dir\tDIR that contains the runs"} {
+		var out strings.Builder
+		e := &cli.Env{Args: []string{"__complete", "train", flag}, Stdout: &out, Stderr: &strings.Builder{}}
+		if code := execute(e); code != 0 || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: %d, %q, want %q", flag, code, out.String(), want)
+		}
+	}
+}
+
 func TestRewriteArgs(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

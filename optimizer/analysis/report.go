@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -338,8 +337,11 @@ func (r *Report) caveats(unended, published int) {
 			unnamed++
 		}
 		if scripts, params := r.spread(g); scripts > 1 || params > 1.01 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s with parameters that differ by a factor of %s: not surely the same training", g.name(),
-				page.Plural(max(1, scripts), "script"), page.Significant(math.Max(1, params))))
+			words := page.Plural(max(1, scripts), "script")
+			if params > 1.01 {
+				words += " with parameters that differ by a factor of " + page.Significant(params)
+			}
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s: not surely the same training", g.name(), words))
 		}
 	}
 	if unnamed > 1 {

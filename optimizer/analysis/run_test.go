@@ -1,7 +1,10 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +41,30 @@ func TestUnknownWorkIsNotCompared(t *testing.T) {
 		}
 		if says := strings.Contains(fmt.Sprint(r.Notes), "not compared with each other"); says != c.says {
 			t.Errorf("%s: notes %q", name, r.Notes)
+		}
+	}
+}
+
+// TestNoteOnTrainingsOfOneName: parameters are said to differ only if they do.
+func TestNoteOnTrainingsOfOneName(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		params float64
+		want   string // in the note; empty: no note
+	}{
+		"same":              {"a", 25e6, ""},
+		"other script":      {"b", 25e6, ": 2 scripts: not surely the same training"},
+		"other size":        {"a", 50e6, ": 1 script with parameters that differ by a factor of 2.00: not surely"},
+		"other of unknown":  {"b", math.NaN(), ": 2 scripts: not surely the same training"},
+		"other script, big": {"b", 50e6, ": 2 scripts with parameters that differ by a factor of 2.00: not surely"},
+	} {
+		entry := func(id, script string, params float64) history.Entry {
+			return ran(id, "resnet50", 1, 16, 20, 100, func(e *history.Entry) { e.Job.ScriptSHA256, e.Job.Params = script, params })
+		}
+		report := analyze([]history.Entry{entry("1", "a", 25e6), entry("2", c.script, c.params)}, Options{})
+		found := slices.ContainsFunc(report.Notes, func(n string) bool { return strings.Contains(n, cmp.Or(c.want, "not surely")) })
+		if found != (c.want != "") {
+			t.Errorf("%s: notes %q, want %q", name, report.Notes, c.want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ var columns = []column{
 	number("peak_memory_gib", "GiB", "peak host memory of the job", func(e *Entry) *float64 { return &e.PeakMemoryGiB }),
 	number("gpu_memory_gib", "GiB", "peak memory of the fullest GPU", func(e *Entry) *float64 { return &e.GPUMemoryGiB }),
 	number("gpu_util", "%", "mean utilization of the GPUs", func(e *Entry) *float64 { return &e.GPUUtil }),
-	number("cpu_util", "%", "mean utilization of the allocated CPUs", func(e *Entry) *float64 { return &e.CPUUtil }),
+	number("cpu_util", "%", "mean utilization of the allocated CPUs; empty if other programs used some of them", func(e *Entry) *float64 { return &e.CPUUtil }),
 	number("energy_joules", "J", "energy of the GPUs", func(e *Entry) *float64 { return &e.EnergyJoules }),
 	number("train_loss", "", "last training loss", func(e *Entry) *float64 { return &e.TrainLoss }),
 	number("test_accuracy", "", "last test accuracy, as written by the script", func(e *Entry) *float64 { return &e.TestAccuracy }),

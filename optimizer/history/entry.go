@@ -84,7 +84,7 @@ type Entry struct {
 	PeakMemoryGiB float64 // of the job, host
 	GPUMemoryGiB  float64 // peak of the fullest GPU
 	GPUUtil       float64 // mean, %
-	CPUUtil       float64 // of the allocated CPUs, mean, %
+	CPUUtil       float64 // of the allocated CPUs, mean, %; NaN if other programs used some of them
 	EnergyJoules  float64
 	TrainLoss     float64 // last
 	TestAccuracy  float64 // last, in the script's unit

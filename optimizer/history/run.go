@@ -38,7 +38,10 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 			e.Observed = observed(rec, s.Allocation, last)
 		}
 		e.Seconds, e.CostUSD, e.PeakMemoryGiB = float64(s.Seconds), float64(s.CostUSD), float64(s.PeakMemoryGiB)
-		e.GPUUtil, e.CPUUtil, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), s.Rows
+		e.GPUUtil, e.Rows = float64(s.GPUUtil), s.Rows
+		if !s.Contended() {
+			e.CPUUtil = float64(s.CPUUtil)
+		}
 		if !s.LiveCut { // the pace under a live cut does not belong to the configuration in e.Observed
 			e.Throughput = float64(s.SamplesPerSecond())
 			e.setUnitTimes(s.UnitSeconds)
@@ -63,7 +66,10 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	o := &rec.Outcome
 	e.Seconds, e.CostUSD, e.EnergyJoules = float64(o.Seconds), float64(o.CostUSD), float64(o.EnergyJoules)
 	e.Rows, e.Bad, e.Restarts = rec.Log.Rows, rec.Log.BadRows, o.Restarts
-	e.PeakMemoryGiB, e.GPUUtil, e.CPUUtil, e.Throughput = float64(o.PeakMemoryGiB), float64(o.GPUUtil), float64(o.CPUUtil), float64(o.SamplesPerSecond())
+	e.PeakMemoryGiB, e.GPUUtil, e.Throughput = float64(o.PeakMemoryGiB), float64(o.GPUUtil), float64(o.SamplesPerSecond())
+	if !o.Contended() {
+		e.CPUUtil = float64(o.CPUUtil)
+	}
 	e.TrainLoss, e.TestAccuracy = float64(rec.Training.TrainLoss), float64(rec.Training.TestAccuracy)
 	e.Startup, e.Restart = mean(rec.Overheads.StartupSeconds), mean(rec.Overheads.RestartSeconds)
 	switch {

@@ -261,3 +261,18 @@ func TestRemember(t *testing.T) {
 		t.Errorf("notes %q while another writes, want one at most", notes)
 	}
 }
+
+// TestContendedUse: the use of CPUs that other programs used as well is no evidence of what a training needs.
+func TestContendedUse(t *testing.T) {
+	for taken, known := range map[float64]bool{0: true, 0.1: true, 1.4: false} {
+		rec := past(func(r *journal.Record) {
+			r.Outcome.CPUUtil, r.Outcome.TakenCPUs = 30, taken
+			r.Measured[0].CPUUtil, r.Measured[0].TakenCPUs = 30, taken
+		})
+		for _, e := range runEntries("r", t.TempDir(), rec) {
+			if got := e.CPUUtil == 30; got != known {
+				t.Errorf("%s, %g CPUs used by others: use %g %%", e.Kind, taken, e.CPUUtil)
+			}
+		}
+	}
+}

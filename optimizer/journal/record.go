@@ -247,6 +247,7 @@ type Probe struct {
 	UnitSeconds    []Number             `json:"unit_seconds"` // each measured unit of work
 	UnitSamples    Number               `json:"unit_samples"`
 	CPUUtil        Number               `json:"cpu_util"`
+	TakenCPUs      float64              `json:"taken_cpus,omitempty"` // mean number of the allocated CPUs that other programs used
 	GPUUtil        Number               `json:"gpu_util"`
 	Used           perf.Utilization     `json:"used,omitzero"`
 	InJob          bool                 `json:"in_job"`   // true if its work was kept (resumable job)
@@ -342,15 +343,33 @@ type Outcome struct {
 	ThroughputUnit  string `json:"throughput_unit"` // samples/s, steps/s or epochs/s, also of Prediction and Baseline; empty: samples/s
 	GPUUtil         Number `json:"gpu_util"`
 	CPUUtil         Number `json:"cpu_util"`
-	PeakMemoryGiB   Number `json:"peak_memory_gib"`
-	Restarts        int    `json:"restarts"`
-	EnergyJoules    Number `json:"energy_joules"` // of the GPUs
+	// TakenCPUs is the mean number of the allocated CPUs that other programs used; absent if none.
+	TakenCPUs     float64 `json:"taken_cpus,omitempty"`
+	PeakMemoryGiB Number  `json:"peak_memory_gib"`
+	Restarts      int     `json:"restarts"`
+	EnergyJoules  Number  `json:"energy_joules"` // of the GPUs
 	// CPUEnergyJoules is the energy of the machine's processors during the run, of other programs too; nil where the
 	// counters cannot be read.
 	CPUEnergyJoules *float64 `json:"cpu_energy_joules,omitempty"`
 	// QueueSeconds is the time of waiting for places on an engine, included in Seconds and not charged; nil for a run on
 	// this machine.
 	QueueSeconds *float64 `json:"queue_seconds,omitempty"`
+}
+
+// contendedCPUs is the number of allocated CPUs used by other programs from which on the utilization does not show how many
+// CPUs the training needs.
+const contendedCPUs = 0.25
+
+// Contended reports whether other programs used so much of the allocated CPUs that the utilization understates what the
+// training needs.
+func (o *Outcome) Contended() bool { return o.TakenCPUs >= contendedCPUs }
+
+// Contended is the same for one measurement.
+func (p *Probe) Contended() bool { return p.TakenCPUs >= contendedCPUs }
+
+// NeededCPUs returns the CPUs of an allocation that the training used, or may have used if other programs had not.
+func (o *Outcome) NeededCPUs(allocated int) float64 {
+	return float64(o.CPUUtil)/100*float64(allocated) + o.TakenCPUs
 }
 
 // Baseline contains the time and cost of the baseline for the same work, projected from its measured pace.

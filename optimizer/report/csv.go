@@ -85,6 +85,9 @@ func facts(d *data) []fact {
 	l.number("throughput", o.Throughput, rateUnit(o.ThroughputUnit), "measured")
 	l.number("gpu_util", o.GPUUtil, "%", "measured")
 	l.number("cpu_util", o.CPUUtil, "%", "measured")
+	if o.TakenCPUs > 0 {
+		l.number("taken_cpus", journal.Number(o.TakenCPUs), "CPUs", "measured")
+	}
 	l.number("peak_memory", o.PeakMemoryGiB, "GiB", "measured")
 	l.number("energy", o.EnergyJoules, "J", "measured")
 	if o.CPUEnergyJoules != nil {

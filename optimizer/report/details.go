@@ -56,6 +56,9 @@ func runSection(d *data) page.Section {
 		"prices", prices(r.Prices.Rates, r.StartedAt),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
+	if o.Contended() {
+		f = append(f, page.Fields("allocated CPUs used by other programs", page.Significant(o.TakenCPUs))...)
+	}
 	if o.CPUEnergyJoules != nil {
 		f = append(f, page.Fields("energy of the machine's CPUs", number(journal.Number(*o.CPUEnergyJoules), energy)+" (other programs included)")...)
 	}

@@ -69,14 +69,18 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 			ignores[strings.ToLower(knob)] = true
 		}
 	}
-	switch used := float64(o.CPUUtil) / 100 * float64(a.CPUs); {
+	switch needed := o.NeededCPUs(a.CPUs); { // NaN without a measurement
 	case wholeMachine(r):
-	case ignores["cpus"] && a.CPUs > 1:
+	case ignores["cpus"] && a.CPUs > 1 && !o.Contended():
 		add("--cpus 1:1", "more CPUs had no measured effect on the pace")
-	case o.CPUUtil.Known() && float64(o.CPUUtil) < lowUtil && a.CPUs > 1:
-		fewer := max(1, int(math.Ceil(used*memorySlack)))
+	case a.CPUs > 1 && needed < lowUtil/100*float64(a.CPUs):
+		fewer := max(1, int(math.Ceil(needed*memorySlack)))
 		if fewer < a.CPUs {
-			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "%s allocated, %s busy on average", page.Plural(a.CPUs, "CPU"), page.Significant(used))
+			why := fmt.Sprintf("%s allocated, %s busy on average", page.Plural(a.CPUs, "CPU"), page.Significant(needed-o.TakenCPUs))
+			if o.Contended() {
+				why += fmt.Sprintf(", %s used by other programs", page.Significant(o.TakenCPUs))
+			}
+			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "%s", why)
 		}
 	}
 	switch {

@@ -144,9 +144,14 @@ func TestRecommend(t *testing.T) {
 		flag   string
 		why    string
 	}{
-		"memory by the peak":       {func(r *journal.Record) { r.Outcome.PeakMemoryGiB = 2 }, "--memory 2.5:2.5", "2.00 GiB"},
-		"memory after an OOM":      {func(r *journal.Record) { r.Outcome.PeakMemoryGiB, r.Exit = 16, &journal.Exit{Reason: "oom"} }, "", "out of memory"},
-		"fewer CPUs":               {func(r *journal.Record) { r.Outcome.CPUUtil = 25 }, "--cpus 3:8", "8 CPUs allocated, 2.00 busy"},
+		"memory by the peak":   {func(r *journal.Record) { r.Outcome.PeakMemoryGiB = 2 }, "--memory 2.5:2.5", "2.00 GiB"},
+		"memory after an OOM":  {func(r *journal.Record) { r.Outcome.PeakMemoryGiB, r.Exit = 16, &journal.Exit{Reason: "oom"} }, "", "out of memory"},
+		"fewer CPUs":           {func(r *journal.Record) { r.Outcome.CPUUtil = 25 }, "--cpus 3:8", "8 CPUs allocated, 2.00 busy"},
+		"others used some":     {func(r *journal.Record) { r.Outcome.CPUUtil, r.Outcome.TakenCPUs = 25, 1 }, "--cpus 4:8", "2.00 busy on average, 1.00 used by other programs"},
+		"others used the CPUs": {func(r *journal.Record) { r.Outcome.CPUUtil, r.Outcome.TakenCPUs = 25, 6 }, "none", ""},
+		"no effect under load": {func(r *journal.Record) {
+			r.Outcome.CPUUtil, r.Outcome.TakenCPUs, r.Model = 25, 6, &journal.Model{Ignored: []string{"cpus"}}
+		}, "none", ""},
 		"CPUs without effect":      {func(r *journal.Record) { r.Model = &journal.Model{Ignored: []string{"cpus"}} }, "--cpus 1:1", "no measured effect"},
 		"an idle GPU":              {func(r *journal.Record) { r.Plan.Allocation.GPUs, r.Outcome.GPUUtil = 1, 20 }, "", "busy 20.0 %"},
 		"idle GPUs":                {func(r *journal.Record) { r.Plan.Allocation.GPUs, r.Outcome.GPUUtil = 4, 20 }, "--gpus 1:4", "20.0 %"},

@@ -173,6 +173,11 @@ func (r *run) refresh(final bool) {
 	}
 	m := r.measures(final)
 	o.GPUUtil, o.CPUUtil = journal.Number(m[sla.GPUUtil].Value), journal.Number(m[sla.CPUUtil].Value)
+	var all Segment
+	for _, s := range r.Progress.Segments {
+		all.Taken, all.CPUN = all.Taken+s.Taken, all.CPUN+s.CPUN
+	}
+	o.TakenCPUs = all.taken()
 	rate, unit := r.Progress.throughput()
 	o.Throughput, o.ThroughputUnit = journal.Number(rate), unit
 	o.PeakMemoryGiB, o.EnergyJoules = journal.Number(m[sla.Memory].Value), journal.Unknown()
@@ -236,7 +241,8 @@ func (r *run) countWaste(restartsUSD float64) {
 			add(&w.OverProvisioned, spare*float64(r.Rates.GiBHour)*hours)
 		}
 		if s.CPUN > 0 && s.Allocation.GPUs == 0 && r.Rates.Instance == 0 {
-			add(&w.Idle, math.Max(0, 1-mean(s.CPUSum, s.CPUN)/100)*float64(s.Allocation.CPUs)*float64(r.Rates.CPUHour)*hours)
+			idle := float64(s.Allocation.CPUs)*(1-mean(s.CPUSum, s.CPUN)/100) - s.taken()
+			add(&w.Idle, math.Max(0, idle)*float64(r.Rates.CPUHour)*hours)
 		}
 		if s.GPUN > 0 {
 			unused := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100)

@@ -58,7 +58,8 @@ type Segment struct {
 	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
 	CPUSum      float64              `json:"cpu_sum"`  // sum of utilization samples of the allocated CPUs, %
 	CPUN        int                  `json:"cpu_n"`
-	Foreign     float64              `json:"foreign_cpus"` // sum over the samples of the CPUs used by other programs
+	Foreign     float64              `json:"foreign_cpus"`         // sum over the samples of the CPUs used by other programs
+	Taken       float64              `json:"taken_cpus,omitempty"` // sum over the samples of the allocated CPUs that other programs used
 	GPUSum      float64              `json:"gpu_sum"`
 	GPUN        int                  `json:"gpu_n"`
 	StartUSD    float64              `json:"start_usd"`           // cost of the run at the beginning
@@ -71,6 +72,17 @@ type Segment struct {
 	Used        usage                `json:"used,omitzero"`
 	Partner     string               `json:"partner,omitempty"` // that shared the devices; empty: none
 }
+
+// foreign adds the CPUs that other programs used in a sample in which the job used own of its allocation: those beyond the
+// other CPUs of the machine were taken from the allocation.
+func (s *Segment) foreign(cpus, machine, own float64) {
+	cpus, held := math.Max(0, cpus), float64(s.Allocation.CPUs)
+	s.Foreign += cpus
+	s.Taken += math.Max(0, math.Min(cpus-(machine-held), held-own))
+}
+
+// taken returns the mean number of allocated CPUs that other programs used, to hundredths.
+func (s *Segment) taken() float64 { return math.Round(100*s.Taken/math.Max(1, float64(s.CPUN))) / 100 }
 
 // countedSteps is work counted by the observer in the training, between the ends of two steps.
 type countedSteps struct {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -189,6 +190,34 @@ func TestLoadDrift(t *testing.T) {
 		}
 		if got := r.loadDrift(); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
+		}
+	}
+}
+
+// TestTakenCPUs: what other programs use of the allocation is no idle time of the training.
+func TestTakenCPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		held, machine, foreign, own float64
+		taken, idle                 float64 // CPUs
+	}{
+		"quiet":                      {2, 2, 0, 0.5, 0, 1.5},
+		"noise of the meter":         {2, 2, -0.1, 0.5, 0, 1.5},
+		"other CPUs suffice":         {2, 4, 2, 0.5, 0, 1.5},
+		"some of the allocation":     {2, 4, 3, 0.5, 1, 0.5},
+		"all that the job left":      {2, 2, 1.5, 0.5, 1.5, 0},
+		"no more than the job left":  {2, 2, 2.5, 0.5, 1.5, 0},
+		"a job that uses all it has": {2, 2, 0.2, 2.1, 0, 0},
+	} {
+		s := &Segment{Allocation: resources.Allocation{CPUs: int(c.held)}, CPUN: 4, CPUSum: 4 * 100 * c.own / c.held, Spent: c.held}
+		for range s.CPUN {
+			s.foreign(c.foreign, c.machine, c.own)
+		}
+		r := &run{facts: facts{}}
+		r.rec, r.Rates.CPUHour = journal.NewRecord(), 1
+		r.Progress.Segments = []*Segment{s}
+		r.countWaste(0)
+		if got, idle := s.taken(), float64(r.rec.Waste.Idle); math.Abs(got-c.taken) > 1e-9 || math.Abs(idle-c.idle) > 1e-9 {
+			t.Errorf("%s: %g CPUs taken, want %g; $%g idle, want $%g", name, got, c.taken, idle, c.idle)
 		}
 	}
 }

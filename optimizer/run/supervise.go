@@ -466,7 +466,7 @@ func (r *run) sample(ctx context.Context) {
 		seg.CPUSum += v / float64(r.Current.CPUs)
 		seg.CPUN++
 		if host := s.Host.CPUPercent; !math.IsNaN(host) {
-			seg.Foreign += math.Max(0, (host*r.sampler.machineCPUs-v)/100)
+			seg.foreign((host*r.sampler.machineCPUs-v)/100, r.sampler.machineCPUs, v/100)
 		}
 	}
 	if v := s.GPUMean(); !math.IsNaN(v) {

@@ -38,6 +38,7 @@ type runSummary struct {
 	Throughput     journal.Number `json:"throughput"`
 	ThroughputUnit string         `json:"throughput_unit"`
 	CPUUtil        journal.Number `json:"cpu_util"`
+	TakenCPUs      float64        `json:"taken_cpus,omitempty"` // mean number of the allocated CPUs that other programs used
 	GPUUtil        journal.Number `json:"gpu_util"`
 	PeakMemoryGiB  journal.Number `json:"peak_memory_gib"`
 	SLA            string         `json:"sla"`       // met, missed, at-risk, unknown, none
@@ -245,7 +246,7 @@ func summary(rec *journal.Record, agent *journal.Holder) *runSummary {
 	o := rec.Outcome
 	s := &runSummary{Name: rec.Name, Script: rec.Script.Path, StartedAt: rec.StartedAt, FinishedAt: rec.FinishedAt, Seconds: o.Seconds, CostUSD: o.CostUSD,
 		Units: o.Epochs, TotalUnits: rec.Training.TotalUnits, Unit: cmp.Or(rec.Training.Unit, "epoch"), Throughput: o.Throughput,
-		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
+		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, TakenCPUs: o.TakenCPUs, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
 		Preference: rec.Preference.String(), WasteUSD: rec.Waste, Tags: []string{}}
 	if s.Unit == "step" {
 		s.Units = o.Steps

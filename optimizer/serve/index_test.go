@@ -114,3 +114,16 @@ func TestIndexFollows(t *testing.T) {
 	_ = os.Chtimes(run.Dir(), time.Now(), time.Now()) // as a replaced file does
 	until("damaged", "?state=unreadable", `"found":1`)
 }
+
+// TestRightSizeUnderLoad: CPUs that other programs used are not recommended to be released.
+func TestRightSizeUnderLoad(t *testing.T) {
+	for taken, want := range map[float64]string{0: "--cpus 3:3", 1: "--cpus 4:4", 2.6: ""} {
+		rec := journal.NewRecord()
+		rec.Outcome.CPUUtil, rec.Outcome.TakenCPUs = 25, taken
+		s := summary(rec, nil)
+		s.Allocation = allocation{CPUs: 8}
+		if got := rightSize(s); got != want {
+			t.Errorf("25 %% of 8 CPUs, %g used by others: %q, want %q", taken, got, want)
+		}
+	}
+}

@@ -176,16 +176,27 @@ func oversizeTable(runs []*runSummary) *page.Table {
 			continue
 		}
 		seen[run.Script] = true
-		t.Rows = append(t.Rows, page.Row(run.ID, run.Allocation.text, page.Percent(float64(run.CPUUtil)), page.Percent(float64(run.GPUUtil)), page.GiB(float64(run.PeakMemoryGiB)), advice))
+		t.Rows = append(t.Rows, page.Row(run.ID, run.Allocation.text, cpuUse(run), page.Percent(float64(run.GPUUtil)), page.GiB(float64(run.PeakMemoryGiB)), advice))
 	}
 	return t
 }
 
-// rightSize describes the resources that a run would have needed, by its measured use; empty if it used what it held.
+// cpuUse returns the utilization of the allocated CPUs, with the part of other programs.
+func cpuUse(s *runSummary) string {
+	text := page.Percent(float64(s.CPUUtil))
+	if s.TakenCPUs > 0 && s.CPUUtil.Known() {
+		text += fmt.Sprintf(" (others %s)", page.Percent(100*s.TakenCPUs/float64(max(1, s.Allocation.CPUs))))
+	}
+	return text
+}
+
+// rightSize describes the resources that a run would have needed, by its measured use; empty if it used what it held. CPUs
+// that other programs used count as needed.
 func rightSize(s *runSummary) string {
 	var parts []string
-	if use := float64(s.CPUUtil); use < lowUse && s.Allocation.CPUs > 1 {
-		if need := max(1, int(float64(s.Allocation.CPUs)*use/100*memorySlack+0.999)); need < s.Allocation.CPUs {
+	outcome := journal.Outcome{CPUUtil: s.CPUUtil, TakenCPUs: s.TakenCPUs}
+	if use := outcome.NeededCPUs(s.Allocation.CPUs); s.Allocation.CPUs > 1 && use < lowUse/100*float64(s.Allocation.CPUs) {
+		if need := max(1, int(use*memorySlack+0.999)); need < s.Allocation.CPUs {
 			parts = append(parts, fmt.Sprintf("--cpus %d:%d", need, need))
 		}
 	}

@@ -142,7 +142,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			for _, k := range e.Progress {
 				if j := byID[k.Job]; j != nil && len(j.Lives) > 0 {
 					l := j.Lives[len(j.Lives)-1]
-					l.known = append(l.known, struct{ After, Done float64 }{e.Time - l.Start, min(max(k.Done, l.Before), cmp.Or(j.Total, k.Done))})
+					l.known = append(l.known, struct{ After, Done float64 }{e.Time - l.Start, j.atMost(max(k.Done, l.Before))})
 				}
 			}
 		}
@@ -219,6 +219,14 @@ func (d *Day) spans(gpus int) bool {
 func newJob(e *cluster.Event) *job {
 	return &job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
 		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), KeepsKnown: math.NaN(), CostUSD: math.NaN()}
+}
+
+// atMost returns progress, at most the total as far as that is known.
+func (j *job) atMost(done float64) float64 {
+	if done > j.Total {
+		return j.Total
+	}
+	return done
 }
 
 // known returns NaN for the 0 of an absent field.

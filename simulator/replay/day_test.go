@@ -1,7 +1,9 @@
 package replay
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -167,5 +169,57 @@ func TestEventsWithoutSubmission(t *testing.T) {
 	a, err := day.Audit(context.Background(), Options{Policies: []string{"fifo"}, Draws: 1})
 	if err != nil || !strings.Contains(strings.Join(a.Notes, " "), "1 line, damaged or of a job whose submission is missing") {
 		t.Errorf("%v, %q", err, a.Notes)
+	}
+}
+
+// TestProgressBeforeTotal: a decision between the start of a job and its first measurement, from which on its total is known, was
+// made on the progress of then.
+func TestProgressBeforeTotal(t *testing.T) {
+	job := func(n int) (out []cluster.Event) {
+		for _, e := range single()[1:] {
+			switch e.Job = n; e.Kind {
+			case cluster.EventSubmit:
+				e.Total = 0
+			case cluster.EventRate:
+				e.Total = 200
+			}
+			out = append(out, e)
+		}
+		return append(out, cluster.Event{Kind: cluster.EventLeft, Time: at(102), Job: n, Stretch: 1, Device: "k80", GPUs: 1, Done: 200, Reason: "exited"},
+			cluster.Event{Kind: cluster.EventEnd, Time: at(102), Job: n, State: cluster.Done, Done: 200, Total: 200})
+	}
+	events := append(append(single()[:1:1], job(1)...), job(2)...)
+	decide := cluster.Event{Kind: cluster.EventDecide, Time: at(5), Jobs: 2}
+	if err := json.Unmarshal([]byte(`[{"job": 1, "done": 3}, {"job": 2, "done": 0}]`), &decide.Progress); err != nil {
+		t.Fatal(err)
+	}
+	events = append(events, decide)
+	slices.SortStableFunc(events, func(a, b cluster.Event) int { return cmp.Compare(a.Time, b.Time) })
+	day, err := NewDay(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{3, 0} {
+		if got := day.Jobs[i].Lives[0].known; len(got) != 1 || got[0].Done != want {
+			t.Errorf("job %d: known %+v, want %g steps", i+1, got, want)
+		}
+	}
+	if a := audit(t, events, Options{Policies: []string{"srtf"}, Draws: 2}); a.Compared != 2 {
+		t.Errorf("compared %d jobs: %+v", a.Compared, a.Jobs)
+	}
+}
+
+// TestSlowEndLosesNoStep: a training that became slower in the life in which it finished has lost no step; one that was launched
+// again has.
+func TestSlowEndLosesNoStep(t *testing.T) {
+	for launches, lost := range map[int]float64{1: 0, 2: 200} {
+		day, err := NewDay(append(single(), cluster.Event{Kind: cluster.EventLeft, Time: at(302), Job: 1, Stretch: 1, Device: "k80", GPUs: 1, Done: 200, Reason: "exited"},
+			cluster.Event{Kind: cluster.EventEnd, Time: at(302), Job: 1, State: cluster.Done, Done: 200, Total: 200, Launches: launches}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, _ := day.waste(newRates(day)); math.Abs(float64(w.RepeatedS)-lost) > 5 {
+			t.Errorf("%d launches: %g s for lost steps, want %g", launches, w.RepeatedS, lost)
+		}
 	}
 }

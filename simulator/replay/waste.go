@@ -39,11 +39,12 @@ func (d *Day) waste(r *rates) (w waste, f faults) {
 			if j.lost(i) {
 				w.Lost++
 			}
-			if done, took, ok := l.progress(); ok {
-				if rate := r.seen[j.ID][place{l.Device, l.GPUs}]; l.Seen > 0 {
-					w.RepeatedS += n * page.Exact(max(0, took-done/max(rate, l.Seen)))
-				}
-			} else if took > 0 && !l.open {
+			switch done, took, ok := l.progress(); {
+			case i == len(j.Lives)-1 && j.ended() && j.Launches == len(j.Lives): // it finished, however slowly
+			case ok && l.Seen > 0:
+				rate := r.seen[j.ID][place{l.Device, l.GPUs}]
+				w.RepeatedS += n * page.Exact(max(0, took-done/max(rate, l.Seen)))
+			case !ok && took > 0 && !l.open:
 				w.RepeatedS += n * page.Exact(took)
 			}
 			changes = append(changes, change{at: from, queued: j.GPUs}, change{at: l.Start, held: l.GPUs, queued: -j.GPUs}, change{at: l.Left, held: -l.GPUs})

@@ -158,7 +158,11 @@ func beyond(what string, v float64, known []float64) []string {
 	if v >= known[0]*0.99 && v <= known[len(known)-1]*1.01 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s %s: measured %s", short(math.Round(v*100)/100), what, ranged(known))}
+	text := short(math.Round(v*100) / 100)
+	if text == "1" {
+		what = strings.TrimSuffix(what, "s") // 1 CPU
+	}
+	return []string{fmt.Sprintf("%s %s: measured %s", text, what, ranged(known))}
 }
 
 // closest returns the points of the same training, or else of the next wider circle that is not empty, and its

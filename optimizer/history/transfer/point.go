@@ -28,6 +28,7 @@ type point struct {
 	y       float64 // log of the quantity, per GPU for rates
 	count   float64 // number of measurements merged
 	scatter float64 // variance of y reported by the entries themselves, 0 unknown
+	spread  float64 // variance of one of several measurements on a machine of the user's, as observed; 0 unknown
 	entries []int   // indices into the entries
 	at      int     // index in its table
 	unit    string  // of the entries' logs, for unit rates
@@ -273,7 +274,32 @@ func middle(points []point) point {
 		p.entries = append(p.entries, q.entries...)
 	}
 	p.y = stat.Median(y)
+	if p.own && n >= leastSpread { // the smaller of two estimates: outliers widen one, measurements at two speeds the other
+		squares := 0.0
+		for i := range y {
+			y[i] = math.Abs(y[i] - p.y)
+			squares += sq(y[i])
+		}
+		p.spread = min(sq(stat.Median(y)/normalMAD), squares/float64(n-1))
+		p.scatter = max(p.scatter, p.spread/float64(n))
+	}
 	return p
+}
+
+const (
+	leastSpread = 4                  // measurements of one place whose spread counts
+	normalMAD   = 0.6744897501960817 // median absolute deviation of a normal distribution, in standard deviations
+)
+
+// again returns the variance of one further measurement of a training: what its own measurements show, if that is more than
+// assumed, as on a machine that other programs use at times.
+func again(p *place, points []*point, assumed float64) float64 {
+	for _, a := range points {
+		if a.own && a.trait.exact == p.trait.exact && p.trait.exact != 0 {
+			assumed = max(assumed, a.spread)
+		}
+	}
+	return assumed
 }
 
 // comparePlaces orders places deterministically, because numbers are assigned in the order of entry ids.

@@ -43,7 +43,7 @@ func (t *table) regress(p *place, points []*point) regression {
 	known := floats.Dot(w, cross)
 	g.mean = h.mean(p, t.device(p.gpu)) + floats.Dot(w, sys.residual)
 	g.left = (prior - known) / prior
-	g.variance = max(0, prior-known) + sq(h.Noise*s) + 1e-6
+	g.variance = max(0, prior-known) + again(p, near, sq(h.Noise*s)) + 1e-6
 	similar := slices.Clone(g.similar)
 	for i, a := range near { // from the order of the system to that of near
 		at, _ := slices.BinarySearchFunc(sys.points, a, func(a, b *point) int { return cmp.Compare(a.at, b.at) })

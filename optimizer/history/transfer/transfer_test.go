@@ -243,6 +243,13 @@ func TestExtrapolatesInWords(t *testing.T) {
 	}
 }
 
+func TestExtrapolatesToOne(t *testing.T) {
+	got := strings.Join(predict(t, scaling("a", 2, 4), run("q", "a", 1, 64, 0)).Extrapolates, "; ")
+	if !strings.Contains(got, "1 GPU: measured 2…4") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBasisNamesWhatItRestsOn(t *testing.T) {
 	got := predict(t, append(scaling("a", 1, 2, 4), scaling("b", 1, 2)...), run("q", "a", 8, 256, 0))
 	g := got.Basis[0]
@@ -341,5 +348,27 @@ func TestLlamaOn1024GPUsFromAFew(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(got.Extrapolates, "; "), "1024 GPUs: measured 8…64") {
 		t.Errorf("extrapolates %q", got.Extrapolates)
+	}
+}
+
+// TestIntervalCoversOwnSpread: an interval is of one further measurement, so that it contains nine of ten measurements of the same
+// training on the same machine, also if other programs changed its speed.
+func TestIntervalCoversOwnSpread(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 2))
+	for _, sd := range []float64{0.01, 0.15, 0.4} {
+		var entries []history.Entry
+		for i := range 20 {
+			entries = append(entries, run(fmt.Sprint("a", i), "a", 1, 32, 100*math.Exp(sd*r.NormFloat64())))
+		}
+		got := predict(t, entries, run("q", "a", 1, 32, 0)).Value
+		inside := 0
+		for _, e := range entries {
+			if e.Throughput >= got.P5 && e.Throughput <= got.P95 {
+				inside++
+			}
+		}
+		if inside < 16 || width(got) > 3.29*max(0.1, 1.6*sd) {
+			t.Errorf("spread of %g: %d of 20 in %+v", sd, inside, got)
+		}
 	}
 }

@@ -40,6 +40,16 @@ func complete(cmd *cobra.Command, sources map[string]Completions) {
 	}
 }
 
+// describePlainly removes the marks of metavariables from the descriptions of flags, which shells show as they are.
+func describePlainly(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, sub := range cmd.Commands() {
+		describePlainly(sub)
+	}
+}
+
 // CompleteFlag makes the shell complete the values of a flag; of a flag with a list, its last element.
 func CompleteFlag(cmd *cobra.Command, flag string, values Completions) {
 	register(cmd, cmd.Flags().Lookup(flag), values, cobra.ShellCompDirectiveNoFileComp)

@@ -67,6 +67,7 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
 	installHelp(root, e.Columns)
 	if completing(e.Args) { // the texts of all flags are searched for their values
 		complete(root, sources)
+		describePlainly(root)
 	}
 	return root
 }
