@@ -357,6 +357,13 @@ func (r *run) vanishedCheckpoint() bool {
 	return f.Path == ""
 }
 
+// hasSaved reports whether the job has saved anything, so that one that begins again does not load it. A job that was killed
+// before it was ever asked to save has nothing to load.
+func (r *run) hasSaved() bool {
+	files, _ := os.ReadDir(r.dir.Path("checkpoint"))
+	return len(files)+len(r.checkpoints.times) > 0 || slices.ContainsFunc(r.Progress.Segments, func(s *Segment) bool { return s.CheckpointS > 0 })
+}
+
 // mayBeginAgain reports whether a run continues from its beginning without its user: a scheduler stopped it because it had a
 // checkpoint, which was removed since.
 func (r *run) mayBeginAgain() bool { return r.Lease != nil && r.vanishedCheckpoint() }
