@@ -151,6 +151,25 @@ func TestKilledBeforeItsFirstSave(t *testing.T) {
 	}
 }
 
+// TestPreemptedBeforeItCanSave: a job that the engine ends again and again before it has saved anything is given up, although each
+// life comes further than the one before.
+func TestPreemptedBeforeItCanSave(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 10; {
+			if a.work(10, 10); a.epoch == 3+a.n {
+				return launch.Exit{Reason: launch.Preempted, Code: -1}
+			}
+		}
+		return finished
+	})
+	s.waitsToRestart()
+	s.cfg.Restarts = 2
+	if res := s.run(); res.Code != CodeTraining || len(s.started()) != 4 {
+		t.Errorf("exit %d after %d starts, want %d after 4\n%s", res.Code, len(s.started()), CodeTraining, strings.Join(s.said(Warning, ""), "\n"))
+	}
+}
+
 // TestSameFailureAgain: a job that fails by itself is restarted once if it fails again in the same way at the same
 // place, and further if it failed elsewhere, in another way, or by a signal of another process.
 func TestSameFailureAgain(t *testing.T) {
