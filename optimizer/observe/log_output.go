@@ -20,7 +20,8 @@ type output struct {
 	steps  int // the same for steps
 }
 
-// openOutput opens both streams, at the positions of states if it has any. A pattern replaces the built-in ones.
+// openOutput opens both streams, at the positions of states if it has any. A pattern replaces the built-in ones. States of other
+// files are those of a run that has since moved to another engine: what the files contain was read before.
 func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []trainlog.TailState) (*output, error) {
 	o := &output{epochs: -1, steps: -1}
 	t := trainlog.TailOptions{Format: "stdout", MaxTime: pollTime}
@@ -29,7 +30,8 @@ func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []trainlog
 	}
 	for i, path := range []string{stdout, stderr} {
 		t.Resume = nil
-		if i < len(states) {
+		moved := i < len(states) && states[i].Path != path
+		if i < len(states) && !moved {
 			t.Resume = &states[i]
 		}
 		tail, err := trainlog.Open(path, t)
@@ -37,6 +39,12 @@ func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []trainlog
 			return nil, err
 		}
 		o.tails[i] = tail
+		for rows := 1; moved && (rows > 0 || tail.Stats().Behind > 0); {
+			earlier, err := tail.Finish(time.Now())
+			if rows = len(earlier); err != nil {
+				break
+			}
+		}
 	}
 	return o, nil
 }

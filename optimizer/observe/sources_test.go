@@ -490,6 +490,32 @@ func TestContinueByANewLaunch(t *testing.T) {
 	}
 }
 
+// TestOutputOfAnEarlierEngine: a run that returns to an engine appends to the output that it wrote there before, of which only what
+// the new job appends is read.
+func TestOutputOfAnEarlierEngine(t *testing.T) {
+	dir := t.TempDir()
+	here, there := filepath.Join(dir, "job.stdout"), filepath.Join(dir, "stretch.stdout")
+	appendFile(t, here, "Epoch 1/9 loss 0.5\nEpoch 2/9 loss 0.4\nEpoch 3/9")
+	appendFile(t, there, "Epoch 3/9 loss 0.3\n")
+	away, err := openOutput(there, filepath.Join(dir, "stretch.stderr"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := away.poll(time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+	back, err := openOutput(here, filepath.Join(dir, "job.stderr"), nil, away.states())
+	away.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.close()
+	appendFile(t, here, "\nEpoch 4/9 loss 0.2\n")
+	if rows, err := back.poll(time.Now(), true); err != nil || fmt.Sprint(epochsOf(rows)) != "[4]" {
+		t.Errorf("epochs %v (%v), want [4]", epochsOf(rows), err)
+	}
+}
+
 // TestRowsAreDatedByTheirFile: a row that is read late has the time of its file; file times of another clock are
 // ignored.
 func TestRowsAreDatedByTheirFile(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // adaptStep searches, every few units of work, for an allocation that is better for the remaining work. It refits the
 // model, lets the planner decide, and moves the job if the gain is worth the move.
 func (r *run) adaptStep(ctx context.Context) {
-	if r.Progress.Rewound && r.Resumable {
+	if r.Progress.Rewound && r.Resumable && r.hasSaved() {
 		r.Resumable = false
 		r.event(Warning, "after the restart the log began again from %s %g: the job does not resume; it will not be restarted again", r.Progress.Unit, r.Progress.Done)
 	}

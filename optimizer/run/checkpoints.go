@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,21 +152,21 @@ func (r *run) own(files []observe.CheckpointFile) []observe.CheckpointFile {
 
 // claim contains what another run last stored about its checkpoints.
 type claim struct {
-	stored time.Time // modification time of its state
-	paths  []string
+	stored  time.Time // modification time of its state
+	paths   []string
+	folders map[string]string // that its command names where the one of this run names another one, given as the value
 }
 
 // unclaimed removes checkpoints that the observer of another training with the same state directory reported, and that of this
-// one did not: trainings with different arguments may run in one directory. Runs of the same command share theirs.
+// one did not, or that lie in a folder that only its command names: trainings with different arguments may run in one directory.
+// Runs of the same command share theirs.
 func (r *run) unclaimed(files []observe.CheckpointFile) []observe.CheckpointFile {
 	if !slices.ContainsFunc(files, func(f observe.CheckpointFile) bool { return !r.reported(f) }) {
 		return files
 	}
 	claims := r.claims()
 	return slices.DeleteFunc(files, func(f observe.CheckpointFile) bool {
-		claimed := !r.reported(f) && slices.ContainsFunc(claims, func(path string) bool {
-			return path == f.Path || strings.HasPrefix(path, f.Path+string(filepath.Separator))
-		})
+		claimed := !r.reported(f) && slices.ContainsFunc(claims, func(c claim) bool { return c.contains(f.Path) })
 		if c := r.rec.Checkpoint; claimed && c != nil && absolute(r.Config.Dir, c.Path) == f.Path {
 			r.rec.Checkpoint, r.checkpoints.newest, r.checkpoints.times, r.checkpoints.done = nil, "", nil, math.NaN()
 		}
@@ -173,9 +174,52 @@ func (r *run) unclaimed(files []observe.CheckpointFile) []observe.CheckpointFile
 	})
 }
 
-// claims returns the paths of the checkpoints of the runs of other commands that have stored their state since the start of
-// this run. A state is read again when it has changed.
-func (r *run) claims() (paths []string) {
+// contains reports whether a path is a checkpoint of the other run.
+func (c claim) contains(path string) bool {
+	below := func(path, folder string) bool { return strings.HasPrefix(path, folder+string(filepath.Separator)) }
+	if slices.ContainsFunc(c.paths, func(p string) bool { return p == path || below(p, path) }) {
+		return true
+	}
+	for folder, own := range c.folders {
+		if below(path, folder) && !below(path, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// namedApart returns the folders that the command of a run names where that of this one names another path, by that path. Those
+// that contain the working directory are left out.
+func (r *run) namedApart(other *journal.Record) map[string]string {
+	folders, own := map[string]string{}, optionsOf(r.rec.Command)
+	for name, value := range optionsOf(other.Command) {
+		folder := filepath.Clean(absolute(other.Dir, value))
+		if mine := own[name]; mine != "" && value != "" && mine != value && !strings.HasPrefix(r.Config.Dir+"/", folder+"/") {
+			folders[folder] = filepath.Clean(absolute(r.Config.Dir, mine))
+		}
+	}
+	return folders
+}
+
+// optionsOf returns the values of a command by option, those of its other arguments by their number.
+func optionsOf(command []string) map[string]string {
+	options, n := map[string]string{}, 0
+	for i, arg := range command {
+		if name, value, ok := strings.Cut(arg, "="); ok {
+			options[name] = value
+		} else if i > 0 && strings.HasPrefix(command[i-1], "-") && !strings.HasPrefix(arg, "-") {
+			options[command[i-1]] = arg
+		} else if !strings.HasPrefix(arg, "-") {
+			n++
+			options[strconv.Itoa(n)] = arg
+		}
+	}
+	return options
+}
+
+// claims returns what the runs of other commands that have stored their state since the start of this run claim. A state is read
+// again when it has changed.
+func (r *run) claims() (list []claim) {
 	runs := filepath.Dir(r.dir.Dir())
 	others, _ := os.ReadDir(runs)
 	known := r.checkpoints.others
@@ -188,29 +232,31 @@ func (r *run) claims() (paths []string) {
 		}
 		c, ok := known[dir]
 		if !ok || !c.stored.Equal(st.ModTime()) {
-			c = claim{st.ModTime(), r.claimsOf(dir)}
+			c = r.claimOf(dir)
+			c.stored = st.ModTime()
 		}
 		r.checkpoints.others[dir] = c
-		paths = append(paths, c.paths...)
+		list = append(list, c)
 	}
-	return paths
+	return list
 }
 
-// claimsOf returns the paths of the checkpoints that the observer of another run reported.
-func (r *run) claimsOf(dir string) []string {
+// claimOf returns the paths of the checkpoints that the observer of another run reported, and the folders that its command names.
+func (r *run) claimOf(dir string) (c claim) {
 	other, err := journal.Open(dir)
 	if err != nil {
-		return nil
+		return c
 	}
 	rec, err := journal.ReadRecord(dir)
 	if err != nil || slices.Equal(rec.Command, r.rec.Command) {
-		return nil
+		return c
 	}
+	c.folders = r.namedApart(rec)
 	var seen observed
-	if _, err := other.LoadState(&seen); err != nil {
-		return nil
+	if _, err := other.LoadState(&seen); err == nil {
+		c.paths = slices.AppendSeq(slices.Collect(maps.Keys(seen.Positions)), maps.Keys(seen.Weights))
 	}
-	return slices.AppendSeq(slices.Collect(maps.Keys(seen.Positions)), maps.Keys(seen.Weights))
+	return c
 }
 
 // saved removes files that the observer did not report if it reported others with progress: they may be exports of the model
@@ -355,6 +401,13 @@ func (r *run) vanishedCheckpoint() bool {
 	}
 	f, _ := r.resumeFrom()
 	return f.Path == ""
+}
+
+// hasSaved reports whether the job has saved anything, so that one that begins again does not load it. A job that was killed
+// before it was ever asked to save has nothing to load.
+func (r *run) hasSaved() bool {
+	files, _ := os.ReadDir(r.dir.Path("checkpoint"))
+	return len(files)+len(r.checkpoints.times) > 0 || slices.ContainsFunc(r.Progress.Segments, func(s *Segment) bool { return s.CheckpointS > 0 })
 }
 
 // mayBeginAgain reports whether a run continues from its beginning without its user: a scheduler stopped it because it had a

@@ -1,7 +1,10 @@
 package run
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +121,52 @@ func TestCrashesBackOff(t *testing.T) {
 				t.Errorf("the first start again came after %g s, the last after %g: want about one second, and longer", first, last)
 			}
 		})
+	}
+}
+
+// TestKilledBeforeItsFirstSave: a job that saves on request and is killed before any request begins again, which is no sign that it
+// does not resume: it is asked to save later, and started again once more. One that begins again after it has saved does not resume.
+func TestKilledBeforeItsFirstSave(t *testing.T) {
+	for saved, want := range map[bool]int{false: 3, true: 2} {
+		t.Run(fmt.Sprintf("saved %t", saved), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				last := map[int]int{1: 3, 2: 5}[a.n]
+				for a.begin(); a.epoch < 10; {
+					if a.work(10, 10); a.epoch == last {
+						if folder := a.setting("OPTIMIZER_CHECKPOINT_DIR"); saved && (os.MkdirAll(folder, 0o700) != nil || os.WriteFile(filepath.Join(folder, "state.json"), nil, 0o600) != nil) {
+							t.Error("cannot write the checkpoint")
+						}
+						return died("SIGKILL")
+					}
+				}
+				return finished
+			})
+			s.waitsToRestart()
+			res := s.run()
+			if done := res.Code == CodeDone; done == saved || len(s.started()) != want || (len(s.said(Warning, "does not resume")) > 0) != saved {
+				t.Errorf("exit %d after %d starts, want %d\n%s", res.Code, len(s.started()), want, strings.Join(s.said(Warning, ""), "\n"))
+			}
+		})
+	}
+}
+
+// TestPreemptedBeforeItCanSave: a job that the engine ends again and again before it has saved anything is given up, although each
+// life comes further than the one before.
+func TestPreemptedBeforeItCanSave(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 10; {
+			if a.work(10, 10); a.epoch == 3+a.n {
+				return launch.Exit{Reason: launch.Preempted, Code: -1}
+			}
+		}
+		return finished
+	})
+	s.waitsToRestart()
+	s.cfg.Restarts = 2
+	if res := s.run(); res.Code != CodeTraining || len(s.started()) != 4 {
+		t.Errorf("exit %d after %d starts, want %d after 4\n%s", res.Code, len(s.started()), CodeTraining, strings.Join(s.said(Warning, ""), "\n"))
 	}
 }
 

@@ -448,6 +448,31 @@ func TestCheckpointOfTrainingBeside(t *testing.T) {
 	}
 }
 
+// TestFolderOfTrainingBeside: of the checkpoints that no observer reported, those in the folder that the command of a training beside
+// this one names, where its own names another one, are not its own.
+func TestFolderOfTrainingBeside(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, other []string
+		claimed    bool
+	}{
+		"another value":             {[]string{"train", "--out", "a"}, []string{"train", "--lr", "1", "--out", "b"}, true},
+		"another value, joined":     {[]string{"train", "out=a"}, []string{"train", "out=b"}, true},
+		"another argument":          {[]string{"train", "a"}, []string{"train", "b"}, true},
+		"within the other's":        {[]string{"train", "--out", "b/own"}, []string{"train", "--out", "b"}, false},
+		"the same":                  {[]string{"train", "--out", "b", "--lr", "1"}, []string{"train", "--out", "b", "--lr", "2"}, false},
+		"an evaluation":             {[]string{"train"}, []string{"evaluate", "--of", "b"}, false},
+		"the working directory":     {[]string{"train", "--out", "b"}, []string{"train", "--out", "."}, false},
+		"nothing that names a path": {[]string{"train", "--lr", "1"}, []string{"train", "--lr", "2"}, false},
+	} {
+		r, other := newRun(Agent{}, Config{}), journal.NewRecord()
+		r.rec, r.Config.Dir = journal.NewRecord(), "/work"
+		r.rec.Command, other.Command, other.Dir = c.own, c.other, "/work"
+		if got := (claim{folders: r.namedApart(other)}).contains("/work/b/own/last.pkl"); got != c.claimed {
+			t.Errorf("%s: claimed %t", name, got)
+		}
+	}
+}
+
 // TestFilesThatAreNotLoaded: a Keras training that failed after its last epoch, when BackupAndRestore had removed its backup, cannot
 // be resumed, although the model of another callback exists.
 func TestFilesThatAreNotLoaded(t *testing.T) {

@@ -344,12 +344,12 @@ func (r *run) adoptQueued(h launch.Handle) {
 }
 
 // continueElsewhere starts the next stretch of a job that the engine has ended, from its checkpoint; false if it keeps
-// none. A job that makes no progress between two such ends counts as failing.
+// none. A job that makes no progress between two such ends, or begins again for want of anything saved, counts as failing.
 func (r *run) continueElsewhere(exit launch.Exit) bool {
 	if _, ok := r.resumeFrom(); !ok && !r.Resumable || r.Config.Restarts < 0 {
 		return false
 	}
-	if seg := r.Progress.Current(); r.Progress.Done <= seg.StartDone {
+	if seg := r.Progress.Current(); r.Progress.Done <= seg.StartDone || r.Progress.Rewound && !r.hasSaved() {
 		if r.Failures++; r.Failures > r.Config.Restarts {
 			return false
 		}

@@ -35,8 +35,9 @@ func (n *node) receive(s os.Signal) {
 	notice := max(n.spec.Notice, 2*time.Second)
 	switch {
 	case s == unix.SIGUSR1 && n.leaving.IsZero():
-		n.termAt = time.Now().Add(max(n.spec.Warn-notice, 0))
-		n.killAt = n.termAt.Add(notice - time.Second)
+		save := max(n.spec.Warn-notice, n.spec.Warn/2) // a short limit leaves less than notice for a save
+		n.termAt = time.Now().Add(save)
+		n.killAt = n.termAt.Add(min(notice, max(n.spec.Warn-save, 2*time.Second)) - time.Second)
 	case s == unix.SIGTERM && !n.terminated:
 		n.terminated = true
 		n.termAt, n.killAt = time.Now().Add(notice/2), time.Now().Add(notice-time.Second)

@@ -410,6 +410,26 @@ func TestLostAnswer(t *testing.T) {
 	await(t, "the end of the batch job", c.job("1").over)
 }
 
+// TestSavesBeforeAShortLimit: a job that is warned no longer before its limit than SIGTERM and SIGKILL take still has time to save.
+func TestSavesBeforeAShortLimit(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	command := shell(t, `trap 'echo asked > asked; until [ -e go ]; do sleep 0.05; done; echo saved > saved; exit 75' USR1; echo ready > ready; while :; do sleep 0.05; done`)
+	l := site(t, c)
+	l.Limit, l.Notice = 10*time.Minute, 5*time.Minute
+	j := start(t, l, command)
+	await(t, "the start", j.Started())
+	awaitFile(t, filepath.Join(command.Dir, "ready"))
+	c.Signal(context.Background(), "1", syscall.SIGUSR1)
+	awaitFile(t, filepath.Join(command.Dir, "asked"))
+	time.Sleep(500 * time.Millisecond)
+	os.WriteFile(filepath.Join(command.Dir, "go"), []byte("1"), 0o600)
+	await(t, "the end", j.Done())
+	if _, err := os.Stat(filepath.Join(command.Dir, "saved")); err != nil {
+		t.Errorf("%v after %+v", err, j.Exit())
+	}
+}
+
 // TestWarnedBeforeTheLimit: a job that cannot save on request is not stopped at the warning, minutes before its limit.
 func TestWarnedBeforeTheLimit(t *testing.T) {
 	t.Parallel()
