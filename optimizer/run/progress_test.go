@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
@@ -586,6 +587,33 @@ func TestProgressByTheFirstLimit(t *testing.T) {
 		}
 		if p.Unit != c.unit || p.Done != c.done || p.Total != c.total {
 			t.Errorf("%s: %g of %g %ss, want %g of %g %ss", name, p.Done, p.Total, p.Unit, c.done, c.total, c.unit)
+		}
+	}
+}
+
+// TestProgressOfLinesReadTogether: where a program's output arrives in parts of twenty lines, a line that is read alone after an
+// evaluation, at the end of the job, is no observation of the pace as long as a part.
+func TestProgressOfLinesReadTogether(t *testing.T) {
+	for name, c := range map[string]struct{ last, end, want float64 }{
+		"short":                  {9, 9.1, 4.2 / 20},
+		"long":                   {12.7, 12.8, (4.2 + 6) / 21},
+		"the job works on after": {12.7, 60, (4.2/20 + 6) / 2},
+	} {
+		p := &Progress{}
+		p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+		for step := 1.0; step <= 40; step++ {
+			read := 2.5
+			if step > 19 {
+				read = 6.7
+			}
+			if step == 40 {
+				read = c.last
+			}
+			p.Add(stepRow(step, math.NaN()), at(read))
+		}
+		p.End(at(c.end))
+		if obs := p.Observations(); len(obs) != 1 || math.Abs(stat.Mean(obs[0].UnitSeconds)-c.want) > 1e-9 {
+			t.Errorf("%s: observations %+v, want a mean of %.3f s per step", name, obs, c.want)
 		}
 	}
 }
