@@ -45,6 +45,9 @@ func (s *script) useOf(o *option) optionUse {
 	aliases := map[string]map[string]bool{} // scope → variables that hold the value
 	for i := range s.statements {
 		st := &s.statements[i]
+		if at := s.mention(o, st.tokens, nil); best.use == unused && len(st.tokens) > maxExpression && at >= 0 && s.keyword(st.tokens, at) {
+			best = optionUse{use: passed, line: st.line}
+		}
 		if len(st.tokens) > maxExpression || st.tokens[0].s == "def" || st.tokens[0].s == "import" || st.tokens[0].s == "from" {
 			continue
 		}
@@ -66,6 +69,19 @@ func (s *script) useOf(o *option) optionUse {
 		}
 	}
 	return best
+}
+
+// keyword reports whether an option, at a token, is the value of a keyword that resumes: resume=args.resume. In a long call, which
+// is not followed, this suffices.
+func (s *script) keyword(t []token, at int) bool {
+	return at > 3 && t[at-1].s == "." && t[at-3].s == "=" && slices.Contains(optionNames[KnobResume], t[at-4].s) &&
+		!slices.ContainsFunc(t[:at], func(one token) bool { return trackers[one.s] })
+}
+
+// configures reports whether a statement sets the attribute by which a runner of mmengine resumes: cfg.resume = True.
+func (s *script) configures(t []token) bool {
+	return len(t) > 4 && t[1].s == "." && t[2].s == "resume" && t[3].s == "=" && t[4].s != "False" &&
+		slices.ContainsFunc(s.imports, func(m imported) bool { return root(m.path) == "mmengine" })
 }
 
 // composes reports whether tokens append the name of a file to a path: log_dir + "/checkpoints/best.pth", join(log_dir, "best.pth").
@@ -126,6 +142,9 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 	if k := slices.IndexFunc(t[:at], func(one token) bool { return one.kind == name && one.s == "if" }); k > 0 { // state = load(…) if args.resume else None
 		return s.useInExpression(i, k, at)
 	}
+	if s.configures(t) {
+		return optionUse{use: passed, line: st.line}
+	}
 	match := brackets(t)
 	best := optionUse{}
 	for k := 0; k+1 < len(t); k++ {
@@ -156,10 +175,15 @@ func (s *script) useInCondition(i, at int) optionUse {
 		negated = none && t[at+1].s != "!="
 	}
 	from, to := s.branch(i, negated)
-	if loads, progress := s.loads(from, to, 1); !loads || !progress && !s.startsLoop(from, to) {
+	loads, progress := s.loads(from, to, 1)
+	configured := slices.ContainsFunc(s.statements[from:to], func(st statement) bool { return s.configures(st.tokens) })
+	if !configured && (!loads || !progress && !s.startsLoop(from, to)) {
 		return optionUse{}
 	}
 	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: loadsWeights(s.statements[from:to])}
+	if configured {
+		u = optionUse{use: passed, line: st.line}
+	}
 	u.choice = numericChoice(t, at)
 	for j, one := range t {
 		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {

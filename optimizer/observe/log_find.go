@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,11 +229,18 @@ func openAt(path string, o trainlog.TailOptions, at int64) (*trainlog.Tail, erro
 
 func (f *finder) refuse(c candidate, why string) {
 	f.refused[c.look.id] = why
-	if at := filepath.Dir(c.path) + ": " + why; !f.noted[at] && !isText(c.path) { // d3rlpy writes a table for each layer
+	if at := filepath.Dir(c.path) + ": " + why; !f.noted[at] && !isText(c.path) && !f.temporary(c.path) { // d3rlpy writes a table for each layer
 		f.noted[at] = true
 		f.notes = append(f.notes, c.path+" is not used as the log: "+why)
 	}
 	f.drop(c.path)
+}
+
+// temporary reports whether a file is in a folder for temporary files, where a library has written it: the chains of Stan. The
+// directory of the job may itself be in one.
+func (f *finder) temporary(path string) bool {
+	below := func(dir string) bool { return strings.HasPrefix(path, filepath.Clean(dir)+string(filepath.Separator)) }
+	return below(os.TempDir()) && !below(f.options.Dir)
 }
 
 func (f *finder) drop(path string) {

@@ -77,14 +77,17 @@ func TestFirstPrinted(t *testing.T) {
 	}
 }
 
-// TestRefusedFilesAreNotedOnce checks that of many files of a folder that are refused for the same reason one is named.
+// TestRefusedFilesAreNotedOnce checks that of many files of a folder that are refused for the same reason one is named, and none
+// that a library has written as a temporary file.
 func TestRefusedFilesAreNotedOnce(t *testing.T) {
-	f := finder{refused: map[fileID]string{}, noted: map[string]bool{}}
-	for i, c := range []struct{ path, why string }{{"a/1.csv", "no result"}, {"a/2.csv", "no result"}, {"a/3.csv", "no table"}, {"b/1.csv", "no result"}} {
+	job := filepath.Join(os.TempDir(), "job")
+	f := finder{options: &LogOptions{Dir: job}, refused: map[fileID]string{}, noted: map[string]bool{}}
+	for i, c := range []struct{ path, why string }{{"a/1.csv", "no result"}, {"a/2.csv", "no result"}, {"a/3.csv", "no table"}, {"b/1.csv", "no result"},
+		{filepath.Join(os.TempDir(), "of-a-library", "1.csv"), "no table"}, {filepath.Join(job, "1.csv"), "no table"}} {
 		f.refuse(candidate{path: c.path, look: fileMeta{id: fileID{inode: uint64(i)}}}, c.why)
 	}
-	want := []string{"a/1.csv is not used as the log: no result", "a/3.csv is not used as the log: no table", "b/1.csv is not used as the log: no result"}
-	if len(f.refused) != 4 || !slices.Equal(f.notes, want) {
+	want := []string{"a/1.csv is not used as the log: no result", "a/3.csv is not used as the log: no table", "b/1.csv is not used as the log: no result", filepath.Join(job, "1.csv") + " is not used as the log: no table"}
+	if len(f.refused) != 6 || !slices.Equal(f.notes, want) {
 		t.Errorf("%d refused, notes %q, want %q", len(f.refused), f.notes, want)
 	}
 }

@@ -71,7 +71,7 @@ func (r *run) finish() Result {
 	r.scanCheckpoints(true)
 	r.closeSegment(now)
 	r.meter.Stop(now)
-	if r.model == nil || r.Progress.Rows > r.modelRows {
+	if r.model == nil || r.Progress.Rows > r.modelRows || r.Progress.unsettled() { // no faster units follow
 		r.refit()
 	}
 	if r.model != nil {

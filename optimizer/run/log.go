@@ -296,6 +296,9 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 	toSteps := p.Unit == "epoch" && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps // preferred to epochs without a total
 	if p.Total == 0 && (toEpochs || toSteps) {
 		p.restartCounting()
+	} else if !hasTotalSteps && p.epochsEndFirst(row) {
+		p.Total = 0
+		p.restartCounting()
 	}
 	if p.Unit == "" {
 		p.Hinted = hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
@@ -327,6 +330,15 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 	} else if n, ok := row.Value(trainlog.BatchSize); ok && n > 0 && p.Unit == "step" {
 		p.UnitSamples = n
 	}
+}
+
+// epochsEndFirst reports whether a training that counts steps of a total that was given to it has completed more of its
+// epochs, which limit it too: --training.max_epochs of spaCy beside the max_steps of its configuration.
+func (p *Progress) epochsEndFirst(row *trainlog.Row) bool {
+	epoch, _ := row.Value(trainlog.Epoch)
+	step, ok := row.Value(trainlog.Step)
+	epochs, steps := p.Hints["epoch"].Units, p.Hints["step"].Units
+	return ok && p.Unit == "step" && p.Total == steps && epochs > 0 && epoch/epochs > step/steps
 }
 
 // statedTotal returns the total that the row states in the unit of work.

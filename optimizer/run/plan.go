@@ -177,7 +177,7 @@ func (r *run) fit(obs []perf.Observation) {
 		r.model = nil // measurements in another unit of work predict nothing
 		return
 	}
-	m, err := perf.Fit(obs, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen, Unsettled: r.Progress.unsettled() && len(r.recalled()) == 0})
+	m, err := perf.Fit(obs, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen, Unsettled: r.ended == nil && r.Progress.unsettled() && len(r.recalled()) == 0})
 	if err != nil {
 		r.warn(fmt.Sprintf("performance model: %v", err))
 		return

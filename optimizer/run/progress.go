@@ -285,10 +285,14 @@ func (p *Progress) launched() *Segment {
 }
 
 // End closes the open segment, if any. A segment too short to be timed receives the median of its stated times as its
-// only block.
+// only block. A last block that is open because it has much less work than the others is added to the one before.
 func (p *Progress) End(at time.Duration) {
 	if s := p.Current(); s != nil && s.EndedAt == 0 {
 		s.EndedAt = at
+		if n := len(s.Blocks); n > 1 && p.blockOf > 0 && p.blockOf < s.BlockUnits/2 && at < p.openUntil {
+			took := s.Blocks[n-2]*s.BlockUnits + p.blockTook.Seconds()
+			s.Blocks = append(slices.Clone(s.Blocks[:n-2]), took/(s.BlockUnits+p.blockOf))
+		}
 		if n := len(s.Stated) - 1; len(s.timed()) == 0 && n >= settledBlocks { // the first unit contains the warm-up
 			s.addBlock(stat.Median(s.Stated[1:]))
 			if s.Timed == 0 {
@@ -515,9 +519,13 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		seg.Units = 0
 		p.mark(at, done)
 	case p.blockOf > 0 && (at == p.markAt || at < p.openUntil && p.blockOf < seg.BlockUnits): // of the last block: it was read together with the row that ended it, or is open
+		together := at == p.markAt
 		p.blockTook, p.blockOf = p.blockTook+at-p.markAt, p.blockOf+done-p.markDone
 		p.markAt, p.markDone = at, done
 		seg.replaceLast(p.blockTook.Seconds() / p.blockOf)
+		if together {
+			seg.BlockUnits = max(seg.BlockUnits, p.blockOf)
+		}
 	case p.blockEnds(at, done):
 		took, of := at-p.markAt, done-p.markDone
 		seg.addBlock(took.Seconds() / of)
