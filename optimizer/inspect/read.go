@@ -24,7 +24,7 @@ type Command struct {
 	whole  *script       // the same with the local modules that it imports; nil without them
 	config []configEntry // settings in configuration files
 	inner  *Command      // the command run by a shell script; its arguments cannot be changed
-	many   bool          // the shell script or Makefile runs several trainings, or one in a loop
+	many   bool          // the shell script runs several trainings, or one in a loop
 }
 
 // ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files
@@ -49,10 +49,6 @@ func readCommand(argv []string, dir string, depth int) *Command {
 		base := at(dir, strings.ReplaceAll(l.module, ".", "/"))
 		if !c.readScript(base + ".py") {
 			c.readScript(filepath.Join(base, "__main__.py"))
-		}
-	case l.program == "make" || l.program == "gmake":
-		if text, home := recipes(argv[l.args:], dir); text != "" && depth < maxNesting {
-			_, c.many = shellInner(&line{code: text}, home, depth)
 		}
 	case l.program != "" && !programs[l.program] && l.args > 0 && strings.Contains(argv[l.args-1], "/"):
 		path := at(dir, argv[l.args-1])

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,28 +115,6 @@ func TestRepeatsByParallel(t *testing.T) {
 	for command, want := range map[string]bool{"parallel -j2 python3 e.py ::: 1 2": true, "/usr/bin/parallel -j2 ./train ::: 1 2": true, "xargs -n1 python3 e.py": true,
 		"python3 parallel.py": false, "./parallel_train --n 2": false} {
 		if have := ReadCommand(strings.Fields(command), t.TempDir()).Repeats(); have != want {
-			t.Errorf("%q: repeats %t, want %t", command, have, want)
-		}
-	}
-}
-
-// TestRepeatsByMake checks that the goals of make are several trainings if they build two that are missing or outdated.
-func TestRepeatsByMake(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"train.py": "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--epochs', type=int)\np.add_argument('--out')\na = p.parse_args()\nfor epoch in range(a.epochs):\n    loss.backward()\n",
-		"old.pt":   "",
-		"Makefile": "EPOCHS ?= 6\nTRAIN = python train.py \\\n\t--epochs $(EPOCHS)\n.PHONY: all again\nall: final.pt\nbase.pt:\n\t@$(TRAIN) --out $@\nfinal.pt: base.pt\n\t$(TRAIN) --out $@\n" +
-			"tuned.pt: old.pt\n\t$(TRAIN) --out $@\nold.pt:\n\t$(TRAIN) --out $@\nagain: old.pt tuned.pt\n\techo $$HOME\n",
-		"other.mk": "one:\n\tpython train.py --epochs 3 --out one.pt\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for command, want := range map[string]bool{"make": true, "make EPOCHS=3 all": true, "make base.pt": false, "make -j2 base.pt tuned.pt": true, "make again": false,
-		"make -f other.mk": false, "make missing": false, "make -C nowhere": false} {
-		if have := ReadCommand(strings.Fields(command), dir).Repeats(); have != want {
 			t.Errorf("%q: repeats %t, want %t", command, have, want)
 		}
 	}
