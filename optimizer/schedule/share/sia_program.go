@@ -189,12 +189,12 @@ func (g *siaProgram) minimizeBound(worth float64) {
 	}
 }
 
-// choice returns the size with the largest value above its price, the first of equal ones; −1 if none is positive.
+// choice returns the size with the largest value above its price, the largest of equal ones; −1 if none is positive.
 func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 	size = -1
 	value := g.value[i]
 	for k, z := range g.sizes[i] {
-		if w := value[k] - price[z.Device]*float64(z.GPUs); w > worth+siaTie {
+		if w := value[k] - price[z.Device]*float64(z.GPUs); w > max(siaTie, worth-siaTie) {
 			size, worth = k, w
 		}
 	}
