@@ -189,22 +189,19 @@ func (d difference) SetsBatchSize() bool {
 	return slices.Contains(optionNames[KnobBatchSize], last(d.Name))
 }
 
-// Compare returns the arguments that differ between two command lines of the same program. comparable is false for
-// different programs: another interpreter (apart from its path), module, installed command or launcher. The contents
-// of scripts are not compared.
+// Compare returns the arguments that differ between two command lines. comparable is false for those of different programs:
+// another interpreter (apart from its path), module, installed command or launcher. The contents of scripts are not compared.
 func Compare(was, is []string) (differ []difference, comparable bool) {
 	a, b := readLine(was), readLine(is)
-	if len(was) == 0 || len(is) == 0 || filepath.Base(was[0]) != filepath.Base(is[0]) || a.module != b.module || a.program != b.program || a.code != b.code ||
-		a.shell != b.shell || len(a.launchers) != len(b.launchers) || filepath.Base(a.script) != filepath.Base(b.script) {
-		return nil, false
-	}
-	for i := range a.launchers {
-		if a.launchers[i].name != b.launchers[i].name {
-			return nil, false
+	comparable = len(was) > 0 && len(is) > 0 && filepath.Base(was[0]) == filepath.Base(is[0]) && a.module == b.module && a.program == b.program && a.code == b.code &&
+		a.shell == b.shell && filepath.Base(a.script) == filepath.Base(b.script) &&
+		slices.EqualFunc(a.launchers, b.launchers, func(x, y launcher) bool { return x.name == y.name })
+	if comparable {
+		for i := range a.launchers {
+			differ = append(differ, compareWords(a.launchers[i].words(was), b.launchers[i].words(is))...)
 		}
-		differ = append(differ, compareWords(a.launchers[i].words(was), b.launchers[i].words(is))...)
 	}
-	return append(differ, compareWords(readWords(was, a.args, len(was), nil), readWords(is, b.args, len(is), nil))...), true
+	return append(differ, compareWords(readWords(was, a.args, len(was), nil), readWords(is, b.args, len(is), nil))...), comparable
 }
 
 // compareWords compares the last value of each option, and positional arguments by position. The result is in the

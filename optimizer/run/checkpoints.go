@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -191,30 +190,15 @@ func (c claim) contains(path string) bool {
 // namedApart returns the folders that the command of a run names where that of this one names another path, by that path. Those
 // that contain the working directory are left out.
 func (r *run) namedApart(other *journal.Record) map[string]string {
-	folders, own := map[string]string{}, optionsOf(r.rec.Command)
-	for name, value := range optionsOf(other.Command) {
-		folder := filepath.Clean(absolute(other.Dir, value))
-		if mine := own[name]; mine != "" && value != "" && mine != value && !strings.HasPrefix(r.Config.Dir+"/", folder+"/") {
-			folders[folder] = filepath.Clean(absolute(r.Config.Dir, mine))
+	folders := map[string]string{}
+	differ, _ := inspect.Compare(other.Command, r.rec.Command)
+	for _, d := range differ {
+		folder := filepath.Clean(absolute(other.Dir, d.Was))
+		if d.Was != "" && d.Is != "" && !strings.HasPrefix(r.Config.Dir+"/", folder+"/") {
+			folders[folder] = filepath.Clean(absolute(r.Config.Dir, d.Is))
 		}
 	}
 	return folders
-}
-
-// optionsOf returns the values of a command by option, those of its other arguments by their number.
-func optionsOf(command []string) map[string]string {
-	options, n := map[string]string{}, 0
-	for i, arg := range command {
-		if name, value, ok := strings.Cut(arg, "="); ok {
-			options[name] = value
-		} else if i > 0 && strings.HasPrefix(command[i-1], "-") && !strings.HasPrefix(arg, "-") {
-			options[command[i-1]] = arg
-		} else if !strings.HasPrefix(arg, "-") {
-			n++
-			options[strconv.Itoa(n)] = arg
-		}
-	}
-	return options
 }
 
 // claims returns what the runs of other commands that have stored their state since the start of this run claim. A state is read

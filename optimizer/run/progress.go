@@ -538,65 +538,6 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 }
 
-// besideTurns is the number of turns from which epochs are taken for those of several trainings side by side.
-const besideTurns = 3
-
-// beside finds trainings that print their epochs side by side at different paces: rows more than an epoch behind, themselves
-// without a gap, take turns with rows that continue ahead of them. The rows of trainings one after another pass the furthest one
-// without a jump; those of ranks are not behind; a best epoch, printed later, makes gaps.
-type beside struct {
-	found          bool
-	behind, stride float64 // furthest row behind; the last step ahead
-	jump, grown    bool    // the last row was behind; behind has increased since the last turn
-	turns          int
-}
-
-// add reports whether a row at a position shows for the first time that several trainings print side by side.
-func (b *beside) add(done, reached float64) bool {
-	switch {
-	case done > reached:
-		if b.stride = done - reached; b.jump && b.grown {
-			b.turns, b.grown = b.turns+1, false
-		}
-		b.jump = false
-	case done < reached-1:
-		if gap := done - b.behind; gap > 0 {
-			if gap > 1 && gap != b.stride {
-				b.turns = 0
-			}
-			b.behind, b.grown = done, true
-		}
-		b.jump = true
-	default:
-		b.jump = false
-	}
-	first := !b.found && b.turns == besideTurns
-	b.found = b.found || first
-	return first
-}
-
-// preparation is the ratio of lengths above which a training that follows another one is the one that this has prepared, by
-// a search of the learning rate or a check. The folds of a cross-validation differ by less.
-const preparation = 1.5
-
-// beginsAgain reports whether a row at a position is of a further training that follows one of a known length: the
-// positions begin again, and advance at half of the pace so far or more slowly. Rows that come faster list past results.
-// "Epoch 4/4" announces the last epoch without a later row for its end.
-func (p *Progress) beginsAgain(position float64, at time.Duration, each float64) bool {
-	seg, within := p.Current(), p.Done-p.Earlier
-	ended := each > 1 && (within >= each || p.Unit == "epoch" && within >= each-1 && position < within)
-	switch {
-	case position > within:
-		p.againAt = 0
-	case p.againAt == 0 && ended && p.sawResume && position <= max(1, 0.25*within):
-		p.againAt, p.againFrom = at, p.Earlier+max(within, each)
-	case p.againAt > 0 && seg.Units > 0 && at-p.againAt >= time.Duration(0.5*seg.Timed/seg.Units*float64(time.Second)):
-		p.againAt = 0
-		return true
-	}
-	return false
-}
-
 // endNormally counts the last unit of a job that ended normally at a time in it, after a line such as "Epoch 4/4", or its last
 // units if it prints each n-th one and trained until then, and returns the rest as Remaining does.
 func (p *Progress) endNormally(at time.Duration) (float64, bool) {

@@ -461,13 +461,14 @@ func TestFolderOfTrainingBeside(t *testing.T) {
 		"within the other's":        {[]string{"train", "--out", "b/own"}, []string{"train", "--out", "b"}, false},
 		"the same":                  {[]string{"train", "--out", "b", "--lr", "1"}, []string{"train", "--out", "b", "--lr", "2"}, false},
 		"an evaluation":             {[]string{"train"}, []string{"evaluate", "--of", "b"}, false},
+		"of another script":         {[]string{"python", "x.py", "--out", "a"}, []string{"python", "y.py", "--out", "b"}, true},
 		"the working directory":     {[]string{"train", "--out", "b"}, []string{"train", "--out", "."}, false},
 		"nothing that names a path": {[]string{"train", "--lr", "1"}, []string{"train", "--lr", "2"}, false},
 	} {
 		r, other := newRun(Agent{}, Config{}), journal.NewRecord()
-		r.rec, r.Config.Dir = journal.NewRecord(), "/work"
-		r.rec.Command, other.Command, other.Dir = c.own, c.other, "/work"
-		if got := (claim{folders: r.namedApart(other)}).contains("/work/b/own/last.pkl"); got != c.claimed {
+		r.rec, r.Config.Dir = journal.NewRecord(), "/jobs"
+		r.rec.Command, other.Command, other.Dir = c.own, c.other, "/jobs"
+		if got := (claim{folders: r.namedApart(other)}).contains("/jobs/b/own/last.pkl"); got != c.claimed {
 			t.Errorf("%s: claimed %t", name, got)
 		}
 	}

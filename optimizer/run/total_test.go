@@ -15,6 +15,7 @@ import (
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
+	"trainopt/resources"
 )
 
 // TestPrintedTotalOfObservedEpochs: a loop over a DataLoader that prints "Epoch i/n" is counted by the observer, and its
@@ -243,5 +244,33 @@ func TestEarlierTrainings(t *testing.T) {
 				t.Errorf("epochs %v, %d totals; want %v, %d", epochs, totals, c.epochs, c.totals)
 			}
 		})
+	}
+}
+
+// TestProgressByTheFirstLimit: of a training that is limited in epochs and in steps, and prints both without a total,
+// the limit of which it has completed more is the total.
+func TestProgressByTheFirstLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		epochs, steps, done, total float64
+		unit                       string
+	}{
+		"epochs":         {20, 20000, 6, 20, "epoch"},
+		"steps":          {20, 400, 240, 400, "step"},
+		"no epoch limit": {0, 20000, 240, 20000, "step"},
+	} {
+		p := &Progress{}
+		p.Suggest("epoch", hint{Units: c.epochs, Source: "--training.max_epochs on the command line"})
+		p.Suggest("step", hint{Units: c.steps, Source: "max_steps in config.cfg"})
+		p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+		for step := 20.0; step <= 240; step += 20 { // the rows of the first epoch have no epoch
+			row := stepRow(step, math.NaN())
+			if epoch := math.Floor(step / 40); epoch > 0 {
+				row.Set(trainlog.Epoch, epoch)
+			}
+			p.Add(row, time.Duration(step)*time.Second)
+		}
+		if p.Unit != c.unit || p.Done != c.done || p.Total != c.total {
+			t.Errorf("%s: %g of %g %ss, want %g of %g %ss", name, p.Done, p.Total, p.Unit, c.done, c.total, c.unit)
+		}
 	}
 }

@@ -347,7 +347,8 @@ class Observer:
         if self.requests is not None:
             self.requests.abandon("the training has finished")
         self.trial = self.training = self.loader = None
-        self.beside.intersection_update(sys._current_frames())
+        if self.beside:
+            self.beside.intersection_update(sys._current_frames())
 
     def end(self, how):
         """Report the last state: at exit, os._exit and exec."""
@@ -370,17 +371,17 @@ class Observer:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
         rank, world = self.rank()
-        if t is not None:
+        due = self.token(now)
+        if t is not None and due:
+            self.progress(now)  # a training that is killed has done at least the work in its last checkpoint
+        elif t is not None:
             self.fill(t, world)  # epochs may have ended since the last report
         saved = dict(path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=rank,
                      training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
-        if not self.token(now):
-            if t is not None:  # of a file that is replaced several times a second, the newest state counts
-                self.late = dict(saved, mono=round(now, 6), time=round(time.time(), 3))
-            return
-        if t is not None:
-            self.progress(now)  # a training that is killed has done at least the work in its last checkpoint
-        self.write("checkpoint", **saved)
+        if due:
+            self.write("checkpoint", **saved)
+        elif t is not None:  # of a file that is replaced several times a second, the newest state counts
+            self.late = dict(saved, mono=round(now, 6), time=round(time.time(), 3))
 
     def rank(self):
         """Return (rank, world size) of this process in the job: (0, 1) if it is not distributed. A script may leave its
