@@ -440,6 +440,21 @@ func TestTrainingFails(t *testing.T) {
 	}
 }
 
+// TestQuietFailure checks that --quiet shows the last lines of a failed training as an error, and none of another.
+func TestQuietFailure(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("fail.py", "import sys\nprint('loading')\nif len(sys.argv) > 1:\n    raise ValueError('no such column')\n")
+	code, out, errs := w.run("train", "--quiet", script, "--", "now")
+	if code != run.CodeTraining || !strings.Contains(errs, "ValueError: no such column") || !strings.Contains(errs, "optimize logs ") || strings.Contains(out, "ValueError") {
+		t.Errorf("exit %d, want the last lines on standard error alone\n%s\n%s", code, out, errs)
+	}
+	if code, out, errs := w.run("train", "--quiet", script); code != run.CodeDone || strings.Contains(errs+out, "loading") {
+		t.Errorf("exit %d, want no output of the training\n%s\n%s", code, out, errs)
+	}
+}
+
 // TestNoLog checks that a script without a CSV log is followed by its output, and that a run without any progress
 // reports "no data" rather than zero.
 func TestNoLog(t *testing.T) {

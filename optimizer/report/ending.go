@@ -134,11 +134,10 @@ func stripEscapes(s string) string {
 
 // outputSection shows the end of the output of a failed training.
 func outputSection(d *data) page.Section {
-	s := page.Section{ID: "output", Title: "Last output of the training"}
-	r := d.Record
-	if r.State != journal.Failed || d.Dir == "" {
+	if d.Record.State != journal.Failed || d.Dir == "" {
 		return page.Section{}
 	}
+	s := page.Section{ID: "output", Title: "Last output of the training"}
 	out := readTail(d.Dir)
 	if len(out.lines) == 0 {
 		s.Intro = "The training printed nothing."

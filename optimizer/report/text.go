@@ -23,6 +23,14 @@ func (d *data) Brief(w io.Writer, width int) error {
 	return doc.Text(w)
 }
 
+// LastOutput writes the end of the output of a failed training, and where the rest is; nothing for other runs.
+func (d *data) LastOutput(w io.Writer, width int) error {
+	if s := outputSection(d); s.Title != "" {
+		return page.TextSections(w, width, s)
+	}
+	return nil
+}
+
 // Text writes the report for a terminal of width columns.
 func (d *data) Text(w io.Writer, width int) error { return build(d).TextWithin(w, width) }
 

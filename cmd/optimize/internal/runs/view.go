@@ -167,12 +167,13 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	for _, line := range v.output.next(rec.RunID) {
 		fmt.Fprintln(v.out, line)
 	}
-	var err error
+	data, err := report.Load(dir)
 	if v.quiet {
-		err = report.Summary(v.report, []*journal.Record{rec})
-	} else if data, loaded := report.Load(dir); loaded != nil {
-		err = loaded
-	} else {
+		if err == nil {
+			err = data.LastOutput(v.out, v.reportWidth())
+		}
+		err = cmp.Or(report.Summary(v.report, []*journal.Record{rec}), err)
+	} else if err == nil {
 		err = data.Brief(v.report, v.reportWidth())
 		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), v.shortPath(filepath.Join(dir, "report.html")))
 	}
