@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -304,5 +305,27 @@ func TestOutputOfAllJobs(t *testing.T) {
 	job(run, "job.stdout", "a1\n", 5*time.Minute) // the run continues on this machine
 	if dirs := JobDirs(run); len(dirs) != 4 || dirs[3] != run {
 		t.Errorf("directories %v, want the run directory last", dirs)
+	}
+}
+
+// TestAwaitClosed checks that the wait between two reads of short output ends with the last writer, and not with more output.
+func TestAwaitClosed(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	fmt.Fprintln(write, "step 1")
+	const least = 30 * time.Millisecond
+	began := time.Now()
+	awaitClosed(read, least)
+	if waited := time.Since(began); waited < least {
+		t.Errorf("waited %s with output in the pipe, want %s", waited, least)
+	}
+	write.Close()
+	awaitClosed(read, 24*time.Hour)
+	if data, err := io.ReadAll(read); err != nil || string(data) != "step 1\n" {
+		t.Errorf("read %q (%v), want the output", data, err)
 	}
 }

@@ -110,7 +110,11 @@ func (s *standby) start() *startFailure {
 // openStream opens one output of the job as a pipe or pseudo-terminal: the end to read and the job's end.
 func (s *standby) openStream(p *[2]int) (err error) {
 	if s.terminal == "" {
-		return unix.Pipe2(p[:], unix.O_CLOEXEC)
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		_, _ = unix.FcntlInt(uintptr(p[1]), unix.F_SETPIPE_SZ, pipeSize) // without it bursts wait for the keeper
+		return nil
 	}
 	p[0], p[1], err = openPTY(s.terminal)
 	return err
