@@ -42,8 +42,9 @@ type Facts struct {
 	Stepping, Waiting time.Duration
 	// CanSave, CanStop, CanSetThreads and CanSetWorkers report which requests the training supports.
 	CanSave, CanStop, CanSetThreads, CanSetWorkers bool
-	// Checkpoints are the written checkpoints in order of time; the oldest are dropped beyond 1000.
+	// Checkpoints are the written checkpoints in order of time; the oldest are dropped beyond 1000. Saves is the number of all.
 	Checkpoints []Checkpoint
+	Saves       int
 	// Failures are the hooks that have failed and are off.
 	Failures []failure
 	// Processes are the training processes, by process id.
@@ -176,12 +177,13 @@ func (r *Reader) checkpoint(p *process, l *line) {
 		c.At = duration(l.Mono)
 	}
 	r.saved = append(r.saved, c)
+	r.saves++
 }
 
 // Facts returns the reports up to the last Poll.
 func (r *Reader) Facts() Facts {
 	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
-		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
+		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Saves: r.saves, Failures: slices.Clone(r.failures)}
 	latest := 0.0
 	for _, p := range r.processes {
 		latest = max(latest, p.lastAt)

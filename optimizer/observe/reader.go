@@ -63,6 +63,7 @@ type Reader struct {
 	answers   []Answer
 	failures  []failure
 	saved     []Checkpoint
+	saves     int      // with those dropped from saved
 	known     []string // paths of the checkpoints of earlier processes
 	lastID    int
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"os"
@@ -128,10 +129,12 @@ func TestNextLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		set     time.Duration
 		damage  string
+		script  string
 		refused bool
 	}{
 		"clock not set": {}, "clock set forward": {set: 24 * time.Hour}, "clock set back": {set: -24 * time.Hour},
 		"empty state": {damage: "configured"}, "empty state, no configuration": {damage: "unknown", refused: true},
+		"empty state, another script": {damage: "configured", script: "gone.py", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,6 +166,7 @@ func TestNextLease(t *testing.T) {
 				}
 			}
 			if c.damage == "configured" {
+				s.cfg.Train = cmp.Or(c.script, s.cfg.Train)
 				change.Config = &s.cfg
 			}
 			res = agent.Resume(t.Context(), res.Dir, change, nil)

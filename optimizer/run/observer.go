@@ -39,7 +39,7 @@ type observerClient struct {
 	stepped    observe.Facts    // those of the last call of observe
 	earlier    earlierTrainings // of this launch
 
-	reported int // number of checkpoints in facts already processed
+	reported int // number of saves in facts already processed
 	failures int // number of hook failures already reported
 
 	mu      sync.Mutex // guards saving and reader; the watchdog uses the reader too
@@ -316,7 +316,7 @@ func (r *run) observe() {
 	if n := o.facts.Concurrent; n > 1 {
 		r.eventOnce(Warning, "concurrent trainings", "%d processes or threads train at the same time without being ranks of one training: progress and throughput are those of one alone, in process %d", n, o.facts.PID)
 	}
-	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
+	for _, c := range o.facts.Checkpoints[max(0, len(o.facts.Checkpoints)-(o.facts.Saves-o.reported)):] {
 		saved := c.Wall
 		if c.At > o.since { // as the file shows it, whatever clock its writer has
 			saved = r.Clock.Now().Add(c.At - o.clock.Monotonic() + r.checkpoints.fileClock)
@@ -343,7 +343,7 @@ func (r *run) observe() {
 			o.Positions[filepath.Clean(c.Path)], o.SavedAt[filepath.Clean(c.Path)] = position, saved
 		}
 	}
-	o.reported = len(o.facts.Checkpoints)
+	o.reported = o.facts.Saves
 	if r.savesOnRequest() && !r.Resumable && r.Config.Resume == resumableAuto && r.canResume() {
 		r.Resumable = true
 		r.rec.Script.Resumable = &r.Resumable

@@ -132,6 +132,34 @@ func TestObservedTraining(t *testing.T) {
 	}
 }
 
+// TestManyCheckpoints: after more checkpoints than the reports keep, the newest is still the one to resume from.
+func TestManyCheckpoints(t *testing.T) {
+	t.Parallel()
+	const kept = 1000
+	s := observedStage(t, func(a *actor) launch.Exit {
+		if a.n == 2 {
+			return finished
+		}
+		a.begins(nil)
+		for i := range kept {
+			a.report(map[string]any{"event": "checkpoint", "training": 1, "path": filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("earlier_%d.pt", i)), "step": 0, "kind": "test"})
+		}
+		a.step(9, 1)
+		a.step(9, 1)
+		a.checkpoint()
+		a.step(9, 1)
+		return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}
+	})
+	s.cfg.SLA.TimeMax = time.Hour
+	res := s.run()
+	if res = s.resume(res.Dir, Change{TimeMax: 2 * time.Hour}); res.Code != CodeDone {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	if on := s.started(); len(on) != 2 || !slices.ContainsFunc(on[1].command.Args, func(a string) bool { return strings.HasSuffix(a, "ckpt_step_2.pt") }) {
+		t.Errorf("started %d jobs, the last as %q, want it to resume from ckpt_step_2.pt", len(on), on[len(on)-1].command.Args)
+	}
+}
+
 // TestLastCheckpointAtTheEnd: the checkpoint that a training writes last, and the work since the one before a stop, are
 // those of the end and not of the last scan before it.
 func TestLastCheckpointAtTheEnd(t *testing.T) {

@@ -89,7 +89,11 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	note, err := jd.LoadState(&r.facts)
 	if errors.As(err, new(*journal.Damage)) && change.Config != nil {
 		note = err.Error() + "; continuing by run.json and the log"
-		err = r.rebuild(jd.Dir(), *change.Config)
+		if rebuilt := r.rebuild(jd.Dir(), *change.Config); rebuilt != nil {
+			err = fmt.Errorf("%w; %w", err, rebuilt)
+		} else {
+			err = nil
+		}
 	}
 	if err != nil {
 		return refuse(err)
