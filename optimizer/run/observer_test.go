@@ -141,6 +141,8 @@ func TestManyCheckpoints(t *testing.T) {
 			return finished
 		}
 		a.begins(nil)
+		a.step(9, 1)
+		a.checkpoint()
 		for i := range kept {
 			a.report(map[string]any{"event": "checkpoint", "training": 1, "path": filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("earlier_%d.pt", i)), "step": 0, "kind": "test"})
 		}
@@ -155,8 +157,8 @@ func TestManyCheckpoints(t *testing.T) {
 	if res = s.resume(res.Dir, Change{TimeMax: 2 * time.Hour}); res.Code != CodeDone {
 		t.Fatalf("exit %d (%v)", res.Code, res.Err)
 	}
-	if on := s.started(); len(on) != 2 || !slices.ContainsFunc(on[1].command.Args, func(a string) bool { return strings.HasSuffix(a, "ckpt_step_2.pt") }) {
-		t.Errorf("started %d jobs, the last as %q, want it to resume from ckpt_step_2.pt", len(on), on[len(on)-1].command.Args)
+	if on := s.started(); len(on) != 2 || !slices.ContainsFunc(on[1].command.Args, func(a string) bool { return strings.HasSuffix(a, "ckpt_step_3.pt") }) {
+		t.Errorf("started %d jobs, the last as %q, want it to resume from ckpt_step_3.pt", len(on), on[len(on)-1].command.Args)
 	}
 }
 
