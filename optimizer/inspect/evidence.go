@@ -397,7 +397,10 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 			}
 			u.choice = "1"
 		}
-		if u.use == restored && !o.toggle && unset && path == nil {
+		if o.truth && u.choice == "" && (unset || r >= 0) {
+			u.choice = "True"
+		}
+		if u.use == restored && !o.toggle && !o.truth && unset && path == nil {
 			path = o
 		}
 		switch {
@@ -422,8 +425,8 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	flag := best.flag()
 	k := knob{Name: KnobResume, Template: flag + "={path}", Source: fmt.Sprintf("option %s in %s", flag, s.place(best.line))}
 	switch {
-	case best.toggle && path != nil: // the toggle loads what another option names
-		k.Template = flag + " " + path.flag() + "={path}"
+	case (best.toggle || best.truth) && path != nil: // it loads what another option names
+		k.Template = strings.TrimSuffix(flag+"="+found.choice, "=") + " " + path.flag() + "={path}"
 	case best.toggle:
 		k.Template = flag
 	case found.choice != "":

@@ -16,6 +16,7 @@ type option struct {
 	line   int
 	help   string
 	toggle bool // takes no value
+	truth  bool // takes True or False
 	how    declared
 }
 
@@ -105,13 +106,20 @@ func declaredBy(c *call) (o option) {
 		}
 		if action, ok := c.arg("action"); ok {
 			v, _ := onlyString(action)
-			o.toggle = strings.HasPrefix(v, "store_") && v != "store_const"
+			o.toggle = strings.HasPrefix(v, "store_") && v != "store_const" || mentionsName(action, "BooleanOptionalAction")
 			if v == "store_false" && o.value == nil {
 				o.value = []token{{kind: name, s: "True", line: action[0].line}}
 			}
 		}
-		if flag, ok := c.arg("is_flag"); ok && len(flag) == 1 {
+		if kind, ok := c.arg("type"); ok && len(kind) > 0 {
+			o.truth = strings.Contains(strings.ToLower(kind[len(kind)-1].s), "bool")
+		}
+		switch flag, ok := c.arg("is_flag"); {
+		case ok && len(flag) == 1:
 			o.toggle = flag[0].s == "True"
+		case o.how == byField && isTruth(o.value):
+			o.toggle = o.toggle || last(c.callee) == "Option"
+			o.truth = !o.toggle
 		}
 	case "DEFINE_integer", "DEFINE_string", "DEFINE_float", "DEFINE_bool", "DEFINE_boolean":
 		if first, ok := c.positional(0); ok {
@@ -127,7 +135,8 @@ func declaredBy(c *call) (o option) {
 
 // name adds a spelling of the option.
 func (o *option) name(spelling string) {
-	spelling, _, _ = strings.Cut(spelling, "/") // click: --shout/--no-shout
+	spelling, _, pair := strings.Cut(spelling, "/") // click: --shout/--no-shout
+	o.toggle = o.toggle || pair
 	plain := strings.ReplaceAll(strings.TrimLeft(spelling, "-"), "-", "_")
 	if plain == "" || strings.ContainsAny(plain, " \t") {
 		return
@@ -150,7 +159,7 @@ func (s *script) fieldOptions() []option {
 	for _, d := range s.definitions {
 		kinds[d.name] = d.class
 	}
-	wanted := map[string]bool{}
+	wanted, toggles := map[string]bool{}, map[string]bool{}
 	for i := range s.calls {
 		c := &s.calls[i]
 		if !parsers[c.full] && !parsers[last(c.full)] {
@@ -160,6 +169,7 @@ func (s *script) fieldOptions() []option {
 			for _, t := range a.tokens {
 				if _, ok := kinds[t.s]; ok && t.kind == name && len(a.tokens) <= maxExpression {
 					wanted[t.s] = true
+					toggles[t.s] = strings.HasPrefix(c.full, "typer.") || strings.HasPrefix(c.full, "tyro.") // --resume, --no-resume
 				}
 			}
 		}
@@ -168,14 +178,16 @@ func (s *script) fieldOptions() []option {
 		return nil
 	}
 	var out []option
-	add := func(field string, value []token) {
+	add := func(definition, field string, value []token) {
 		if value = fieldDefault(value); len(value) > 0 {
-			out = append(out, option{names: []string{field}, flags: []string{"--" + field}, value: value, line: int(value[0].line), how: byField})
+			truth := isTruth(value)
+			out = append(out, option{names: []string{field}, flags: []string{"--" + field}, value: value, line: int(value[0].line), how: byField,
+				toggle: truth && toggles[definition], truth: truth && !toggles[definition]})
 		}
 	}
 	for _, a := range s.assignments {
 		if a.how == assigned && wanted[a.scope] && kinds[a.scope] && !strings.Contains(a.target, ".") {
-			add(a.target, a.value)
+			add(a.scope, a.target, a.value)
 		}
 	}
 	for i := range s.statements {
@@ -187,7 +199,7 @@ func (s *script) fieldOptions() []option {
 			if t[k].s == "(" && t[k].kind == operator {
 				for _, a := range arguments(t, brackets(t), k) {
 					if a.key != "" {
-						add(a.key, a.tokens)
+						add(definedName(t), a.key, a.tokens)
 					}
 				}
 				break
@@ -195,6 +207,11 @@ func (s *script) fieldOptions() []option {
 		}
 	}
 	return out
+}
+
+// isTruth reports whether a default is True or False.
+func isTruth(value []token) bool {
+	return len(value) == 1 && (value[0].s == "True" || value[0].s == "False") && value[0].kind == name
 }
 
 // fieldDefault returns the default in field(default=3, …), or the value itself.
@@ -243,7 +260,7 @@ func (s *script) constantOptions() []option {
 			continue
 		}
 		if k := a.value[len(a.value)-1]; k.kind == number || k.kind == text && len(a.value) == 1 || k.s == "True" || k.s == "False" {
-			out = append(out, option{names: []string{a.target}, flags: []string{"--" + a.target}, value: a.value, line: a.line, how: byConstant})
+			out = append(out, option{names: []string{a.target}, flags: []string{"--" + a.target}, value: a.value, line: a.line, how: byConstant, truth: isTruth(a.value)})
 		}
 	}
 	return out
