@@ -451,3 +451,27 @@ def save(state, path):
 		}
 	}
 }
+
+// TestResumptionInPackages: a script imports from the root of its package, which may have no file, and the first file counts.
+func TestResumptionInPackages(t *testing.T) {
+	const begin = "import torch\ndef begin(path):\n    return torch.load(path)['epoch']\n"
+	dir := t.TempDir()
+	for file, text := range map[string]string{
+		"models/gpt/train.py": "import argparse\nfrom models.gpt.state import begin\nfrom models.save import save\np = argparse.ArgumentParser()\np.add_argument('--load', default='')\nargs = p.parse_args()\nstart = 0\nif args.load:\n    start = begin(args.load)\nfor epoch in range(start, 9):\n    save({'epoch': epoch + 1}, 'c.pt')\n",
+		"models/gpt/state.py": begin, "models/state.py": "def begin(path):\n    return 0\n", "models/save.py": "import torch\ndef save(state, path):\n    torch.save(state, path)\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "--load={path} (option --load in line 5, loaded in line 9)"
+	for _, argv := range [][]string{{"python", "-m", "models.gpt.train"}, {"python", "models/gpt/train.py"}} {
+		command := ReadCommand(argv, dir)
+		if r := command.Resumption(command.Mapping(nil)); strings.Join(r.Evidence, " ") != want {
+			t.Errorf("%q: %+v, want %q", argv, r, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -75,7 +76,7 @@ func (c *Command) readScript(path string) bool {
 	}
 	src, _ := decode(data[:min(len(data), maxSource)])
 	c.Script, c.source = path, parse(src)
-	c.whole = c.source.withModules(filepath.Dir(path))
+	c.whole = c.source.withModules(packageRoots(path, c.Dir))
 	return true
 }
 
@@ -85,19 +86,42 @@ func (c *Command) resuming() *script { return cmp.Or(c.whole, c.source) }
 // maxWhole is the limit of a script with its modules, in bytes: reading 256 KiB takes some 0.1 s.
 const maxWhole = 256 << 10
 
-// withModules returns the script followed by the modules of a directory that it imports, those that fit; nil without any.
-func (s *script) withModules(dir string) *script {
+// packageRoots returns the directories in which the imports of a script are searched: its own, and those of the packages around
+// it, up to the working directory if it is below that.
+func packageRoots(path, working string) []string {
+	roots := []string{filepath.Dir(path)}
+	for len(roots) <= maxNesting {
+		dir := roots[len(roots)-1]
+		inside := working != "" && strings.HasPrefix(dir, filepath.Clean(working)+"/")
+		if _, err := os.Lstat(filepath.Join(dir, "__init__.py")); err != nil && !inside {
+			break
+		}
+		roots = append(roots, filepath.Dir(dir))
+	}
+	return roots
+}
+
+// withModules returns the script followed by the modules of the directories that it imports, those that fit; nil without any.
+func (s *script) withModules(roots []string) *script {
 	all := strings.Join(s.lines, "\n")
 	var modules []module
+	var files []string
 	for _, im := range s.imports {
-		path := strings.TrimPrefix(strings.ReplaceAll(strings.TrimLeft(im.path, "."), ".", "/"), filepath.Base(dir)+"/") // from trainer.utils import save, in trainer
-		for _, p := range []string{path, filepath.Dir(path)} {                                                           // import utils, from utils import name
-			named := func(m module) bool { return m.name == p+".py" }
-			data, _, err := read(filepath.Join(dir, p+".py"))
-			if err == nil && len(all)+len(data) < maxWhole && !slices.ContainsFunc(modules, named) {
-				src, _ := decode(data)
-				modules = append(modules, module{p + ".py", 1 + strings.Count(all, "\n")})
-				all += "\n" + src
+		path := strings.TrimPrefix(strings.ReplaceAll(strings.TrimLeft(im.path, "."), ".", "/"), filepath.Base(roots[0])+"/") // from trainer.utils import save, in trainer
+		for _, p := range []string{path, filepath.Dir(path)} {                                                                // import utils, from utils import name
+			for _, dir := range roots {
+				file := filepath.Join(dir, p+".py")
+				data, _, err := read(file)
+				if err != nil {
+					continue
+				}
+				if len(all)+len(data) < maxWhole && !slices.Contains(files, file) {
+					src, _ := decode(data)
+					files = append(files, file)
+					modules = append(modules, module{p + ".py", 1 + strings.Count(all, "\n")})
+					all += "\n" + src
+				}
+				break
 			}
 		}
 	}
