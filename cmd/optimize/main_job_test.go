@@ -620,6 +620,7 @@ func TestExplainLength(t *testing.T) {
 		"default": {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs', type=int, default=12)\na = p.parse_args()\nfor e in range(a.epochs):\n    pass\n",
 			nil, "12 epochs (default of --epochs in line 3)"},
 		"user":    {"pass\n", []string{"--steps", "40"}, "40 steps (--steps)"},
+		"many":    {"pass\n", []string{"--steps", "1048576"}, "1048576 steps (--steps)"},
 		"unknown": {"pass\n", nil, "unknown before the run"},
 	} {
 		w.write("length.py", c.script)
@@ -627,6 +628,17 @@ func TestExplainLength(t *testing.T) {
 		if code != run.CodeDone || !strings.Contains(out, "length           "+c.want) {
 			t.Errorf("%s: exit %d\n%s%s", name, code, out, errs)
 		}
+	}
+}
+
+// TestExplainSaves: a script that saves, and loads nothing, is not said to resume by the line that saves.
+func TestExplainSaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("saves.py", "import torch\nw = torch.load('pretrained.pt')\nfor e in range(3):\n    torch.save({'epoch': e}, 'c.pt')\n")
+	code, out, errs := w.run("--train", "saves.py", "--dry-run", "--explain")
+	if code != run.CodeDone || !strings.Contains(out, "saves            line 4: torch.save(") || strings.Contains(out, "\nresume") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
 

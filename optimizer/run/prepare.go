@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"trainopt/cost"
@@ -294,7 +295,7 @@ func (r *run) recordLengths() {
 	var all []string
 	for _, unit := range slices.Sorted(maps.Keys(r.Progress.Hints)) {
 		h := r.Progress.Hints[unit]
-		words := fmt.Sprintf("%g %s%s (%s)", h.Units, unit, plural(int(h.Units)), h.Source)
+		words := fmt.Sprintf("%s %s%s (%s)", strconv.FormatFloat(h.Units, 'f', -1, 64), unit, plural(int(h.Units)), h.Source)
 		if r.Progress.Repeats && !h.Whole {
 			words += " in each of several trainings"
 		}

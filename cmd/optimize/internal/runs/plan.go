@@ -50,8 +50,12 @@ func printPlan(w io.Writer, rec *journal.Record, width int) error {
 	field("detected", "%s", detectedProperties(rec.Script))
 	if s := rec.Script; s.Resumes != "" {
 		field("resume", "%s, from its own checkpoints", cli.OneLine(s.Resumes))
-	} else if how := s.Evidence["resumable"]; how != "" {
-		field("resume", "%s", cli.OneLine(strings.TrimPrefix(how, "resume: ")))
+	} else if how, note := strings.CutPrefix(s.Evidence["resumable"], "resume: "); how != "" {
+		name := "resume"
+		if !note && s.Resumable != nil && !*s.Resumable {
+			name = "saves" // what nothing resumes from
+		}
+		field(name, "%s", cli.OneLine(how))
 	}
 	for _, knob := range slices.Sorted(maps.Keys(rec.Script.Arguments)) {
 		if knob != inspect.KnobResume {
