@@ -107,3 +107,18 @@ func TestColumnsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestNameOf: a run is named for its script or module, otherwise for its program.
+func TestNameOf(t *testing.T) {
+	for command, want := range map[string]string{
+		"python train.py": "train", "bash go.sh": "go", "./fit --fast": "fit", "python -m joeynmt train config.yaml": "joeynmt", "torchrun --nproc_per_node 2 -m models.gpt.train": "train",
+		"python -m torch.distributed.run ddp.py": "ddp", "python -u -m a.b -m c": "b", "mpirun -m 5 solver": "mpirun", "conda run python -m": "conda",
+	} {
+		if got := NameOf("", strings.Fields(command)); got != want {
+			t.Errorf("%q: %q, want %q", command, got, want)
+		}
+	}
+	if got := NameOf("dir/train.v2.py", []string{"python", "-m", "x"}); got != "train.v2" {
+		t.Errorf("script: %q", got)
+	}
+}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"go/token"
 	"maps"
 	"math"
 	"path/filepath"
@@ -148,15 +149,18 @@ func lookup(environ []string, name string) string {
 	return value
 }
 
-// NameOf returns the base name of the script, or of the program if the command names no script.
+// NameOf returns the base name of the script or module, or of the program if the command names neither.
 func NameOf(train string, argv []string) string {
 	name := train
 	if name == "" && len(argv) > 0 {
 		name = argv[0]
-		for _, a := range argv[1:] { // python3 train.py: the script gives the name
+		for i, a := range argv[1:] { // python3 train.py: the script gives the name
 			if strings.HasSuffix(a, ".py") || strings.HasSuffix(a, ".sh") {
 				name = a
 				break
+			}
+			if module := a[strings.LastIndexByte(a, '.')+1:]; argv[i] == "-m" && name == argv[0] && token.IsIdentifier(module) {
+				name = module
 			}
 		}
 	}
