@@ -126,12 +126,20 @@ type absence struct {
 	To   time.Time `json:"to"`
 }
 
-// endSlack is the time after the recorded end of a run in which its last files may be dated.
-const endSlack = 3 * time.Second
+// endSlack is the time after the recorded end of a run in which its last files may be dated, clockSlack that for those which the
+// observer reported: the clock of their file system may be ahead.
+const (
+	endSlack   = 3 * time.Second
+	clockSlack = time.Minute
+)
 
 // foreign reports whether a checkpoint was written while no job of the run existed.
 func (f *facts) foreign(c observe.CheckpointFile) bool {
-	return slices.ContainsFunc(f.Absences, func(a absence) bool { return c.Time.After(a.From.Add(endSlack)) && c.Time.Before(a.To) })
+	slack := endSlack
+	if f.reported(c) {
+		slack = clockSlack
+	}
+	return slices.ContainsFunc(f.Absences, func(a absence) bool { return c.Time.After(a.From.Add(slack)) && c.Time.Before(a.To) })
 }
 
 // own removes checkpoints that were written while the run had ended, if it has others.

@@ -407,6 +407,52 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 	}
 }
 
+// TestClockOfTheFilesIsAhead: the newest checkpoint that the observer reported is that of a run that is resumed, although its file
+// system dated it after the end of the run. One that another run has replaced later is not.
+func TestClockOfTheFilesIsAhead(t *testing.T) {
+	for name, replaced := range map[string]bool{"its own": false, "replaced": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var saves []string
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 20) {
+					if a.n == 1 && a.epoch%2 == 0 {
+						path, ahead := a.checkpoint(), a.stage.clock.Now().Add(10*time.Second)
+						if err := os.Chtimes(path, ahead, ahead); err != nil {
+							t.Error(err)
+						}
+						if saves = append(saves, path); a.epoch == 4 {
+							return failed(1)
+						}
+					}
+				}
+				return finished
+			})
+			res := s.run()
+			if len(saves) != 2 {
+				t.Fatalf("exit %d (%v) after %q", res.Code, res.Err, saves)
+			}
+			s.clock.advance(5 * time.Minute)
+			want := saves[1]
+			if replaced {
+				s.save(filepath.Base(want), "state of another")
+				want = saves[0]
+			}
+			s.clock.advance(5 * time.Minute)
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone {
+				t.Fatalf("exit %d (%v)", res.Code, res.Err)
+			}
+			if on := s.started(); !slices.Contains(on[1].command.Args, want) {
+				t.Errorf("started with %q, want %s", on[1].command.Args, want)
+			}
+		})
+	}
+}
+
 // TestCheckpointOfTrainingBeside: a checkpoint that the observer of a run of another command reported, which runs in the same
 // directory at the same time, is neither that of this run nor resumed from; one of the same command is.
 func TestCheckpointOfTrainingBeside(t *testing.T) {
