@@ -126,12 +126,20 @@ type absence struct {
 	To   time.Time `json:"to"`
 }
 
-// endSlack is the time after the recorded end of a run in which its last files may be dated.
-const endSlack = 3 * time.Second
+// endSlack is the time after the recorded end of a run in which its last files may be dated, clockSlack that for those which the
+// observer reported: the clock of their file system may be ahead.
+const (
+	endSlack   = 3 * time.Second
+	clockSlack = time.Minute
+)
 
 // foreign reports whether a checkpoint was written while no job of the run existed.
 func (f *facts) foreign(c observe.CheckpointFile) bool {
-	return slices.ContainsFunc(f.Absences, func(a absence) bool { return c.Time.After(a.From.Add(endSlack)) && c.Time.Before(a.To) })
+	slack := endSlack
+	if f.reported(c) {
+		slack = clockSlack
+	}
+	return slices.ContainsFunc(f.Absences, func(a absence) bool { return c.Time.After(a.From.Add(slack)) && c.Time.Before(a.To) })
 }
 
 // own removes checkpoints that were written while the run had ended, if it has others.
@@ -338,10 +346,7 @@ func (r *run) savedAtEnd() bool {
 // resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint, ok
 // may be true with a zero f.
 func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
-	switch r.resumption.How {
-	case inspect.ResumeProtocol:
-		return observe.CheckpointFile{}, r.Resumable
-	case inspect.ResumeNone:
+	if r.keepsCheckpoint() {
 		return observe.CheckpointFile{}, r.Resumable
 	}
 	r.scanCheckpoints(true)
@@ -384,7 +389,17 @@ func (r *run) vanishedCheckpoint() bool {
 		return false
 	}
 	f, _ := r.resumeFrom()
+	if r.keepsCheckpoint() { // it may have replaced it since the last scan
+		r.scanCheckpoints(true)
+		f, _ = observe.LatestCheckpoint(r.checkpoints.files)
+	}
 	return f.Path == ""
+}
+
+// keepsCheckpoint reports whether the job itself locates the checkpoint from which it continues, by the protocol or as its user
+// states.
+func (s *script) keepsCheckpoint() bool {
+	return s.resumption.How == inspect.ResumeProtocol || s.resumption.How == inspect.ResumeNone
 }
 
 // hasSaved reports whether the job has saved anything, so that one that begins again does not load it. A job that was killed

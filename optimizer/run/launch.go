@@ -225,7 +225,7 @@ func (r *run) closeSegment(now time.Duration) {
 // or if the job follows the checkpoint protocol and keeps the checkpoint itself. A job that continues according to its user is counted
 // from its newest one where the observer counts from the start of the process.
 func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *observe.CheckpointFile, error) {
-	if !resume || r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone {
+	if !resume || r.keepsCheckpoint() {
 		argv, err := r.arguments(&r.facts, a, nil)
 		if resume && r.resumption.How == inspect.ResumeNone && r.observer != nil && relative[r.Framework] {
 			r.scanCheckpoints(true)
@@ -488,7 +488,7 @@ func (r *run) relaunch(ctx context.Context) {
 	if c := r.rec.Checkpoint; r.job != nil && c != nil && c.AtS.Known() {
 		r.Progress.lose(spentSince(time.Duration(float64(c.AtS) * float64(time.Second))))
 	}
-	if r.job != nil && (r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone) {
+	if r.job != nil && r.keepsCheckpoint() {
 		r.Progress.ResumeFrom(math.NaN())
 	}
 }

@@ -157,7 +157,7 @@ func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (exit *launch
 }
 
 // stopAdopted asks the job to exit in the way that loses least work, as its agent would have done, and stops it if it
-// has not exited within the grace.
+// has not exited within the grace, or when it has written its checkpoint.
 func (r *run) stopAdopted(ctx context.Context, grace time.Duration) (launch.Exit, error) {
 	path := ""
 	if rec, err := journal.ReadRecord(r.dir.Dir()); err == nil {
@@ -167,7 +167,9 @@ func (r *run) stopAdopted(ctx context.Context, grace time.Duration) (launch.Exit
 	r.followObserver()
 	method, _ := r.gentleStop()()
 	r.Pending = &pendingStop{Why: "user", Checkpoint: method == bySignal, Observed: method == byObserver}
-	if method != noStopMethod {
+	over, look := time.After(grace), time.NewTicker(writePoll)
+	defer look.Stop()
+	for waits := method != noStopMethod; waits; {
 		select {
 		case <-r.job.Done():
 			r.observer.pollAll()
@@ -176,7 +178,10 @@ func (r *run) stopAdopted(ctx context.Context, grace time.Duration) (launch.Exit
 				r.Pending.Saved = r.Asked
 			}
 			return r.job.Exit(), nil
-		case <-time.After(grace):
+		case <-over:
+			waits = false
+		case <-look.C:
+			waits = method != afterWrite || writesCheckpoint(r.job, r.resumption.Snapshots)
 		}
 	}
 	return r.job.Stop(ctx, grace)

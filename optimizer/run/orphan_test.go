@@ -250,3 +250,59 @@ func TestStopRunWithDamagedFiles(t *testing.T) {
 type finding struct{ *stage }
 
 func (f finding) Find(string) (launch.Handle, error) { return f.started()[0].Handle(), nil }
+
+// TestStopRunAfterAWrite: an orphaned job that is writing a checkpoint is stopped when that is closed, not within the next one at
+// the end of the grace.
+func TestStopRunAfterAWrite(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		select {
+		case <-a.stopped:
+		case <-time.After(patience):
+			t.Error("the job was not stopped after its checkpoint was closed")
+		}
+		return a.leave()
+	})
+	s.cfg.Resume = resumableNo
+	dir, job := orphan(t, s, false)
+	file, err := os.Create(filepath.Join(s.cfg.Dir, "ckpt.pt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if soon := time.Now().Add(time.Hour); os.Chtimes(file.Name(), soon, soon) != nil { // it has always just changed
+		t.Fatal("cannot set the time of the checkpoint")
+	}
+	w := &writer{actor: job, file: file}
+	agent := s.agent()
+	agent.Launcher = adopting{s, w}
+	text, err := agent.StopRun(context.Background(), dir.Dir(), 10*patience)
+	if err != nil || !strings.Contains(text, "stopped") {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if asks, stops := job.counts(); asks != 0 || stops != 1 || w.looks < 3 {
+		t.Errorf("asked %d times, stopped %d times after %d looks, want a stop alone after the third look", asks, stops, w.looks)
+	}
+}
+
+// writer is a job with the processes of the test, which closes its checkpoint at the third look at them.
+type writer struct {
+	*actor
+	file  *os.File
+	looks int
+}
+
+func (w *writer) PIDs() ([]int, error) {
+	if w.looks++; w.looks == 3 {
+		w.file.Close()
+	}
+	return []int{os.Getpid()}, nil
+}
+
+// adopting is the launcher of a stage that adopts another form of its first job.
+type adopting struct {
+	*stage
+	job launch.Job
+}
+
+func (a adopting) Adopt(context.Context, launch.Handle) (launch.Job, error) { return a.job, nil }

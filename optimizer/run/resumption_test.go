@@ -407,6 +407,99 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 	}
 }
 
+// TestClockOfTheFilesIsAhead: the newest checkpoint that the observer reported is that of a run that is resumed, although its file
+// system dated it after the end of the run. One that another run has replaced later is not.
+func TestClockOfTheFilesIsAhead(t *testing.T) {
+	for name, replaced := range map[string]bool{"its own": false, "replaced": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var saves []string
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 20) {
+					if a.n == 1 && a.epoch%2 == 0 {
+						path, ahead := a.checkpoint(), a.stage.clock.Now().Add(10*time.Second)
+						if err := os.Chtimes(path, ahead, ahead); err != nil {
+							t.Error(err)
+						}
+						if saves = append(saves, path); a.epoch == 4 {
+							return failed(1)
+						}
+					}
+				}
+				return finished
+			})
+			res := s.run()
+			if len(saves) != 2 {
+				t.Fatalf("exit %d (%v) after %q", res.Code, res.Err, saves)
+			}
+			s.clock.advance(5 * time.Minute)
+			want := saves[1]
+			if replaced {
+				s.save(filepath.Base(want), "state of another")
+				want = saves[0]
+			}
+			s.clock.advance(5 * time.Minute)
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone {
+				t.Fatalf("exit %d (%v)", res.Code, res.Err)
+			}
+			if on := s.started(); !slices.Contains(on[1].command.Args, want) {
+				t.Errorf("started with %q, want %s", on[1].command.Args, want)
+			}
+		})
+	}
+}
+
+// byProtocol is a script that follows the checkpoint protocol.
+const byProtocol = `import os, signal, torch
+signal.signal(signal.SIGUSR1, stop)
+path = os.path.join(os.environ["OPTIMIZER_CHECKPOINT_DIR"], "ckpt.pt")
+start = torch.load(path)["epoch"] if os.environ.get("OPTIMIZER_RESUME") == "1" else 0
+for epoch in range(start, 60):
+    torch.save({"epoch": epoch + 1}, path)
+`
+
+// TestKeepsOnlyItsNewestCheckpoint: a job that removes each checkpoint when it has written the next one is restarted from that,
+// although no scan has seen it.
+func TestKeepsOnlyItsNewestCheckpoint(t *testing.T) {
+	for name, script := range map[string]string{"by the protocol": byProtocol, "as its user states": "raise SystemExit('the test plays it')\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, nil)
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.play = func(a *actor) launch.Exit {
+				save := func() {
+					s.save(fmt.Sprintf("ckpt_%d.pt", a.epoch), "state")
+					os.Remove(filepath.Join(s.cfg.Dir, fmt.Sprintf("ckpt_%d.pt", a.epoch-1)))
+				}
+				for a.begin(); a.epoch < 60; save() {
+					if !a.work(60, 10*(0.1+0.9/float64(a.command.Allocation.CPUs))) {
+						save()
+						return a.leave()
+					}
+				}
+				return finished
+			}
+			s.cfg.Train, s.cfg.Planner, s.cfg.CPUs = "train.py", "model", "1:4"
+			res := s.run()
+			on := s.started()
+			if res.Code != CodeDone || len(on) < 2 || len(s.said(Warning, "was removed")) > 0 {
+				t.Fatalf("exit %d (%v) after %d starts: %q", res.Code, res.Err, len(on), s.said(Warning, ""))
+			}
+			for i, a := range on[1:] {
+				if a.setting("OPTIMIZER_RESUME") != "1" {
+					t.Errorf("start %d does not resume", i+2)
+				}
+			}
+		})
+	}
+}
+
 // TestCheckpointOfTrainingBeside: a checkpoint that the observer of a run of another command reported, which runs in the same
 // directory at the same time, is neither that of this run nor resumed from; one of the same command is.
 func TestCheckpointOfTrainingBeside(t *testing.T) {
