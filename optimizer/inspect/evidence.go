@@ -34,6 +34,8 @@ var (
 	trackers     = set("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "swanlab")        // their resume is that of a log
 	weightCalls  = set("load_state_dict", "load_weights", "load_from_checkpoint", "from_pretrained") // no progress
 	evalOption   = regexp.MustCompile(`(?i)(^|_)(test|val|eval|infer|predict)`)
+	openCalls    = set("open", "read_text", "read_bytes")
+	writeMode    = regexp.MustCompile(`^[wax][bt+]*$`)
 	unread       = set("print", "str", "repr", "vars", "len", "bool", "isinstance", "logging")
 )
 
@@ -218,10 +220,23 @@ func numericChoice(t []token, at int) string {
 	return ""
 }
 
-// loadedFiles appends the names of the files that statements[from:to] mention; functions of the script that restore state are
-// followed to the given depth.
+// loadedFiles appends the names of the files that statements[from:to] load, as the statements that read a file mention them, or
+// those that set a variable of these; functions of the script that restore state are followed to the given depth.
 func (s *script) loadedFiles(names []string, from, to, depth int) []string {
-	for _, st := range s.statements[from:to] {
+	var reading []statement
+	variables := map[string]bool{}
+	for _, st := range slices.Backward(s.statements[from:to]) {
+		if !readsFile(st.tokens) && !sets(st.tokens, variables) {
+			continue
+		}
+		reading = append(reading, st)
+		for _, t := range st.tokens {
+			if t.kind == name && !keywords[t.s] {
+				variables[t.s] = true
+			}
+		}
+	}
+	for _, st := range slices.Backward(reading) {
 		names = s.fileNames(names, st.tokens, 2)
 		for _, t := range st.tokens {
 			if at := s.defined(t.s); depth > 0 && t.kind == name && restoreWord.MatchString(t.s) && at >= 0 {
@@ -230,6 +245,45 @@ func (s *script) loadedFiles(names []string, from, to, depth int) []string {
 		}
 	}
 	return names
+}
+
+// readsFile reports whether tokens call what opens a file or loads from one.
+func readsFile(t []token) bool {
+	for j := range t {
+		if loadsAt(t, j) || called(t, j) && openCalls[t[j].s] {
+			return true
+		}
+	}
+	return false
+}
+
+// loadsAt reports whether token j is the name of a called function that loads state.
+func loadsAt(t []token, j int) bool {
+	return called(t, j) && (loadCalls[t[j].s] || readCalls[t[j].s] || restoreWord.MatchString(t[j].s))
+}
+
+// called reports whether token j is the name of a called function.
+func called(t []token, j int) bool {
+	return t[j].kind == name && j+1 < len(t) && t[j+1].s == "("
+}
+
+// sets reports whether a statement assigns one of the variables, or is the head of a loop over it.
+func sets(t []token, variables map[string]bool) bool {
+	at := slices.IndexFunc(t, func(one token) bool { return one.s == "=" || one.s == "in" || one.s == "(" })
+	return at > 0 && (t[at].s == "=" || t[0].s == "for") && slices.ContainsFunc(t[:at], func(one token) bool { return one.kind == name && variables[one.s] })
+}
+
+// opensToWrite reports whether tokens open a file for writing, which is not loaded: open("train.log", "a").
+func opensToWrite(t []token) bool {
+	for j := range t {
+		if called(t, j) && t[j].s == "open" && slices.ContainsFunc(arguments(t, brackets(t), j+1), func(a argument) bool {
+			mode, ok := onlyString(a.tokens)
+			return ok && writeMode.MatchString(mode)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // loadsWeights reports whether a file is loaded into the model as a whole: model.load_state_dict(torch.load(path)).
@@ -247,8 +301,8 @@ func loadsWeights(statements []statement) bool {
 // loadLine returns the line of the first load in statements[from:to], otherwise of the first statement.
 func (s *script) loadLine(from, to int) int {
 	for _, st := range s.statements[from:to] {
-		for j, t := range st.tokens {
-			if t.kind == name && j+1 < len(st.tokens) && st.tokens[j+1].s == "(" && (loadCalls[t.s] || readCalls[t.s] || restoreWord.MatchString(t.s)) {
+		for j := range st.tokens {
+			if loadsAt(st.tokens, j) {
 				return st.line
 			}
 		}

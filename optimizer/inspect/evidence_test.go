@@ -123,3 +123,33 @@ func TestResumeOption(t *testing.T) {
 		})
 	}
 }
+
+// TestSnapshotsOfOption: the files from which a script continues by an option without a value are those that it loads then, not the
+// logs that it writes.
+func TestSnapshotsOfOption(t *testing.T) {
+	const load = "    c = torch.load(\"ckpt.pt\")\n    start = c[\"epoch\"]"
+	for name, c := range map[string]struct{ before, branch, functions, want string }{
+		"a log":             {"log = open(\"train.log\", \"a\")", "    print(\"resuming\", file=log)\n" + load, "", "ckpt.pt"},
+		"its name":          {"", "    print(\"see train.log\")\n    logging.info(\"train.log\")\n" + load, "", "ckpt.pt"},
+		"opened to append":  {"", "    with open(\"train.log\", mode=\"a\") as log:\n        log.write(\"resuming\")\n" + load, "", "ckpt.pt"},
+		"a writer":          {"rows = csv.writer(open(\"metrics.csv\", \"a\"))", "    rows.writerow([0])\n" + load, "", "ckpt.pt"},
+		"passed to a load":  {"log = open(\"train.log\", \"a\")", "    start = load_state(\"ckpt.pt\", log)", "def load_state(path, log):\n    log.write(\"train.log\")\n    return torch.load(path)[\"epoch\"]", "ckpt.pt"},
+		"in its function":   {"", "    start = load_state()", "def load_state():\n    print(\"found\", \"train.log\")\n    return torch.load(\"ckpt.pt\")[\"epoch\"]", "ckpt.pt"},
+		"by variables":      {"", "    folder = os.path.join(\"out\", \"run\")\n    file = \"last.pt\"\n    path = os.path.join(folder, file)\n    name = path\n    c = torch.load(name)\n    start = c[\"epoch\"]", "", "last.pt"},
+		"in a loop":         {"", "    for n in (\"g.pt\", \"d.pt\"):\n        c = torch.load(n)\n        start = c[\"epoch\"]", "", "g.pt d.pt"},
+		"of its own format": {"", "    model.load_state_dict(torch.load(\"model.pt\"))\n    with open(\"state.json\") as f:\n        start = json.load(f)[\"epoch\"]", "", "model.pt state.json"},
+		"of text":           {"", "    model.load_state_dict(torch.load(\"model.pt\"))\n    epoch = int(open(\"epoch.txt\").read())", "", "model.pt epoch.txt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			script := resumeScript(`p.add_argument("--resume", action="store_true")`, c.before+"\nif args.resume:\n"+c.branch, c.functions)
+			if err := os.WriteFile(filepath.Join(dir, "t.py"), []byte(script), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			command := ReadCommand([]string{"python", "t.py"}, dir)
+			if r := command.Resumption(command.Mapping(nil)); r.How != ResumeArgument || strings.Join(r.Snapshots, " ") != c.want {
+				t.Errorf("%+v, want snapshots %s", r, c.want)
+			}
+		})
+	}
+}

@@ -265,9 +265,9 @@ func (s *script) callsFreely(st *statement) bool {
 }
 
 // fileNames appends the base names of the files that tokens mention, in strings or by variables to the given depth, as
-// patterns.
+// patterns. Files that are opened for writing are left out.
 func (s *script) fileNames(names []string, tokens []token, depth int) []string {
-	if len(tokens) > maxExpression {
+	if len(tokens) > maxExpression || opensToWrite(tokens) {
 		return names
 	}
 	for _, t := range tokens {
