@@ -84,8 +84,11 @@ func TestResumeOption(t *testing.T) {
 		"progress in the name": {`p.add_argument("--state", default=None)`, "if args.state is not None:\n    model.load_state_dict(torch.load(args.state, map_location=\"cpu\"))\n    tail = args.state[args.state.find(\"epoch=\") + 6:]\n    start_epoch = int(tail[:tail.find(\".\")]) + 1", "", "--state={path}"},
 		"weights":              {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
 		"weights, other name":  {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
-		"data":                 {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
-		"the other way round":  {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
+		"a module of its name": {"p.add_argument(\"--amp\", action=\"store_true\")\np.add_argument(\"--ckpt\", default=None)", "scaler = torch.cuda.amp.GradScaler()\nif args.ckpt:\n    if scaler.is_enabled():\n        c = torch.load(args.ckpt)\n    else:\n        c = torch.load(args.ckpt, map_location=\"cpu\")\n    start = c[\"epoch\"]", "",
+			"--ckpt={path}"},
+		"imported flags":      {`p.add_argument("--ckpt", default=None)`, "from absl import flags\n" + by("if flags.FLAGS.ckpt", "flags.FLAGS.ckpt"), "", "--ckpt={path}"},
+		"data":                {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
+		"the other way round": {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
