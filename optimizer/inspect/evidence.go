@@ -94,14 +94,30 @@ func composes(t []token) bool {
 	return false
 }
 
-// aliasOf reports whether the value of an assignment is a path again, not what was loaded from one.
+var (
+	pathCalls = set("str", "Path", "PurePath", "PosixPath", "fspath", "join", "expanduser", "expandvars", "abspath", "realpath", "normpath", "dirname", "basename", "format", "strip", "rstrip",
+		"resolve", "absolute", "joinpath", "with_suffix", "to_absolute_path", "sorted", "max", "list", "next")
+	finderName = regexp.MustCompile(`(?i)latest|newest|(^|_)last|(find|get|search|resolve|select)\w*(ckpt|checkpoint|snapshot)`)
+)
+
+// aliasOf reports whether the value of an assignment is a path again: composed, or found by it, not what a call makes of it.
 func aliasOf(value []token) bool {
-	for j, t := range value {
-		if t.kind == name && j+1 < len(value) && value[j+1].s == "(" && (loadCalls[t.s] || readCalls[t.s]) {
-			return false
+	return !slices.ContainsFunc(calledIn(value), func(n string) bool { return !pathCalls[n] && !fileCalls[n] && !finderName.MatchString(n) })
+}
+
+// loadsNothing reports whether no call in tokens loads.
+func loadsNothing(t []token) bool {
+	return !slices.ContainsFunc(calledIn(t), func(n string) bool { return loadCalls[n] || readCalls[n] })
+}
+
+// calledIn returns the names of what tokens call.
+func calledIn(t []token) (names []string) {
+	for j := range t[:max(0, len(t)-1)] {
+		if t[j].kind == name && !keywords[t[j].s] && t[j+1].s == "(" {
+			names = append(names, t[j].s)
 		}
 	}
-	return true
+	return names
 }
 
 // mention returns the index of the token by which a statement reads an option: args.resume, cfg["resume"], a variable

@@ -375,7 +375,7 @@ func (s *script) holdsUnset(variable string) bool {
 	if n := len(v); n > 2 && n <= maxExpression && v[n-2].s == "else" && v[n-1].s == "None" { // load(…) if args.resume else None
 		v = v[slices.IndexFunc(v, func(one token) bool { return one.s == "if" })+1:]
 	}
-	if len(v) > maxExpression || !aliasOf(v) || mentionsName(v, "or") || mentionsName(v, "if") || mentionsName(v, "not") {
+	if len(v) > maxExpression || !loadsNothing(v) || mentionsName(v, "or") || mentionsName(v, "if") || mentionsName(v, "not") {
 		return false
 	}
 	for j, t := range v {
