@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -96,14 +97,30 @@ func composes(t []token) bool {
 	return false
 }
 
-// aliasOf reports whether the value of an assignment is a path again, not what was loaded from one.
+var (
+	pathCalls = set("str", "Path", "PurePath", "PosixPath", "fspath", "join", "expanduser", "expandvars", "abspath", "realpath", "normpath", "dirname", "basename", "format", "strip", "rstrip",
+		"resolve", "absolute", "joinpath", "with_suffix", "to_absolute_path", "sorted", "max", "list", "next")
+	finderName = regexp.MustCompile(`(?i)latest|newest|(^|_)last|(find|get|search|resolve|select)\w*(ckpt|checkpoint|snapshot)`)
+)
+
+// aliasOf reports whether the value of an assignment is a path again: composed, or found by it, not what a call makes of it.
 func aliasOf(value []token) bool {
-	for j, t := range value {
-		if t.kind == name && j+1 < len(value) && value[j+1].s == "(" && (loadCalls[t.s] || readCalls[t.s]) {
-			return false
+	return !slices.ContainsFunc(calledIn(value), func(n string) bool { return !pathCalls[n] && !fileCalls[n] && !finderName.MatchString(n) })
+}
+
+// loadsNothing reports whether no call in tokens loads.
+func loadsNothing(t []token) bool {
+	return !slices.ContainsFunc(calledIn(t), func(n string) bool { return loadCalls[n] || readCalls[n] })
+}
+
+// calledIn returns the names of what tokens call.
+func calledIn(t []token) (names []string) {
+	for j := range t[:max(0, len(t)-1)] {
+		if t[j].kind == name && !keywords[t[j].s] && t[j+1].s == "(" {
+			names = append(names, t[j].s)
 		}
 	}
-	return true
+	return names
 }
 
 // mention returns the index of the token by which a statement reads an option: args.resume, cfg["resume"], a variable
@@ -160,7 +177,7 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 		if position < 0 {
 			continue
 		}
-		if u := s.useInCall(i, k, args[position]); u.use > best.use {
+		if u := s.useInCall(i, k, args, position); u.use > best.use {
 			best = u
 		}
 	}
@@ -171,12 +188,7 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 func (s *script) useInCondition(i, at int) optionUse {
 	st := &s.statements[i]
 	t := st.tokens
-	negated := slices.ContainsFunc(t[:at], func(one token) bool { return one.s == "not" })
-	if at+1 < len(t) && (t[at+1].s == "!=" || t[at+1].s == "is" || t[at+1].s == "==") && at+2 < len(t) {
-		none := t[at+2].kind == name && t[at+2].s == "None" || t[at+2].kind == text && t[at+2].s == ""
-		negated = none && t[at+1].s != "!="
-	}
-	from, to := s.branch(i, negated)
+	from, to := s.branch(i, negates(t, at))
 	loads, progress := s.loads(from, to, 1)
 	configured := slices.ContainsFunc(s.statements[from:to], func(st statement) bool { return s.configures(st.tokens) })
 	if !configured && (!loads || !progress && !s.startsLoop(from, to)) {
@@ -194,6 +206,15 @@ func (s *script) useInCondition(i, at int) optionUse {
 		}
 	}
 	return u
+}
+
+// negates reports whether a condition holds if the value at a token is not set.
+func negates(t []token, at int) bool {
+	if at+2 < len(t) && (t[at+1].s == "!=" || t[at+1].s == "is" || t[at+1].s == "==") {
+		none := t[at+2].kind == name && t[at+2].s == "None" || t[at+2].kind == text && t[at+2].s == ""
+		return none && t[at+1].s != "!="
+	}
+	return slices.ContainsFunc(t[:at], func(one token) bool { return one.s == "not" })
 }
 
 // useInExpression returns the use of an option in the condition, from token k on, of an expression: what a function of the script
@@ -310,17 +331,17 @@ func (s *script) loadLine(from, to int) int {
 	return s.statements[from].line
 }
 
-// useInCall returns the use of an option that is an argument of the call at token k of statement i: a load whose
-// result restores progress, a function of the script that does, or code outside the script.
-func (s *script) useInCall(i, k int, a argument) optionUse {
+// useInCall returns the use of an option that is the argument at a position of the call at token k of statement i: a load whose
+// result restores progress, a function of the script that loads by this argument, or code outside the script.
+func (s *script) useInCall(i, k int, args []argument, position int) optionUse {
 	st := &s.statements[i]
-	t := st.tokens
+	t, a := st.tokens, args[position]
 	callee, full := t[k].s, s.resolve(t[k].s)
 	if k > 1 && t[k-1].s == "." {
 		full = s.resolve(t[k-2].s) + "." + callee
 	}
 	if at := s.defined(callee); at >= 0 {
-		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress {
+		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && s.loadsBy(at, s.parameter(at, a.key, position), 2) {
 			return optionUse{use: restored, line: st.line}
 		}
 		return optionUse{}
@@ -339,6 +360,66 @@ func (s *script) useInCall(i, k int, a argument) optionUse {
 		return optionUse{use: passed, line: st.line}
 	}
 	return optionUse{}
+}
+
+// parameter returns the parameter of the function that statement at defines to which an argument is bound: that of its key or of its
+// position; "" without one.
+func (s *script) parameter(at int, key string, position int) string {
+	t := s.statements[at].tokens
+	for _, p := range arguments(t, brackets(t), max(0, slices.IndexFunc(t, func(one token) bool { return one.s == "(" }))) {
+		switch n := cmp.Or(p.key, p.tokens[0].s); {
+		case n == "self" || n == "cls" || n == "*":
+		case n == key || key == "" && position == 0:
+			return n
+		default:
+			position--
+		}
+	}
+	return ""
+}
+
+// loadsBy reports whether the function that statement at defines loads by a parameter: from it, or on the condition of it. Functions
+// of the script to which it passes the parameter are followed to the given depth.
+func (s *script) loadsBy(at int, parameter string, depth int) bool {
+	held := map[string]bool{parameter: parameter != ""} // variables with its value
+	for i := at + 1; i < s.blockEnd(at); i++ {
+		t := s.statements[i].tokens
+		by := s.mention(&option{}, t, held)
+		if by < 0 || len(t) > maxExpression {
+			continue
+		}
+		if t[0].s == "if" || t[0].s == "elif" {
+			from, to := s.branch(i, negates(t, by))
+			if loads, _ := s.loads(from, to, 1); loads {
+				return true
+			}
+			continue
+		}
+		if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) { // with open(path) as file:
+			held[t[as+1].s] = true
+		} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) {
+			held[t[0].s] = true
+		}
+		match := brackets(t)
+		for k := 0; k+1 < len(t); k++ {
+			if t[k].kind != name || keywords[t[k].s] || t[k+1].s != "(" {
+				continue
+			}
+			args := arguments(t, match, k+1)
+			position := slices.IndexFunc(args, func(a argument) bool { return s.mention(&option{}, a.tokens, held) >= 0 })
+			inner := s.defined(t[k].s)
+			switch {
+			case position < 0:
+			case loadCalls[t[k].s] || readCalls[t[k].s]:
+				return true
+			case inner < 0 && restoreWord.MatchString(t[k].s):
+				return true
+			case inner >= 0 && inner != at && depth > 0 && s.loadsBy(inner, s.parameter(inner, args[position].key, position), depth-1):
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // usesProgressOf reports whether the script reads an epoch, a step or the optimizer's state from what statement i

@@ -92,8 +92,18 @@ func TestResumeOption(t *testing.T) {
 		"progress in the name": {`p.add_argument("--state", default=None)`, "if args.state is not None:\n    model.load_state_dict(torch.load(args.state, map_location=\"cpu\"))\n    tail = args.state[args.state.find(\"epoch=\") + 6:]\n    start_epoch = int(tail[:tail.find(\".\")]) + 1", "", "--state={path}"},
 		"weights":              {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
 		"weights, other name":  {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
-		"data":                 {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
-		"the other way round":  {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
+		"a module of its name": {"p.add_argument(\"--amp\", action=\"store_true\")\np.add_argument(\"--ckpt\", default=None)", "scaler = torch.cuda.amp.GradScaler()\nif args.ckpt:\n    if scaler.is_enabled():\n        c = torch.load(args.ckpt)\n    else:\n        c = torch.load(args.ckpt, map_location=\"cpu\")\n    start = c[\"epoch\"]", "",
+			"--ckpt={path}"},
+		"a model by an option": {"p.add_argument(\"--arch\", default=None)\np.add_argument(\"--ckpt\", default=None)", "model = build(args.arch)\nif args.ckpt:\n    start = load_checkpoint(args.ckpt, model)",
+			"def load_checkpoint(path, model):\n    c = torch.load(path)\n    model.load_state_dict(c[\"model\"])\n    return c[\"epoch\"]", "--ckpt={path}"},
+		"found by an option": {`p.add_argument("--ckpt", default=None)`, "path = find_checkpoint(args.ckpt)\n" + by("if path is not None", "path"), "", "--ckpt={path}"},
+		"another argument": {"p.add_argument(\"--folder\", default=None)\np.add_argument(\"--snapshot\", default=None)", "start = begin(args.folder, args.snapshot, model)",
+			"def begin(folder, path, model):\n    os.makedirs(folder)\n    if path is not None:\n        return load_state(model, path)\ndef load_state(model, file):\n    c = torch.load(file)\n    model.load_state_dict(c[\"model\"])\n    return c[\"epoch\"]", "--snapshot={path}"},
+		"an argument with a keyword": {"p.add_argument(\"--name\", default=None)\np.add_argument(\"--snapshot\", default=None)", "start = load_snapshot(name=args.name, file=args.snapshot)",
+			"def load_snapshot(file, name):\n    with open(file, \"rb\") as f:\n        c = torch.load(f)\n    print(name)\n    return c[\"epoch\"]", "--snapshot={path}"},
+		"imported flags":      {`p.add_argument("--ckpt", default=None)`, "from absl import flags\n" + by("if flags.FLAGS.ckpt", "flags.FLAGS.ckpt"), "", "--ckpt={path}"},
+		"data":                {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
+		"the other way round": {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

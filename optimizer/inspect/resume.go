@@ -375,7 +375,7 @@ func (s *script) holdsUnset(variable string) bool {
 	if n := len(v); n > 2 && n <= maxExpression && v[n-2].s == "else" && v[n-1].s == "None" { // load(…) if args.resume else None
 		v = v[slices.IndexFunc(v, func(one token) bool { return one.s == "if" })+1:]
 	}
-	if len(v) > maxExpression || !aliasOf(v) || mentionsName(v, "or") || mentionsName(v, "if") || mentionsName(v, "not") {
+	if len(v) > maxExpression || !loadsNothing(v) || mentionsName(v, "or") || mentionsName(v, "if") || mentionsName(v, "not") {
 		return false
 	}
 	for j, t := range v {
@@ -386,8 +386,22 @@ func (s *script) holdsUnset(variable string) bool {
 	return false
 }
 
-// optionTarget reports whether token j is the last part of an attribute such as args.resume.
-func (s *script) optionTarget(t []token, j int) bool { return j > 1 && t[j-2].kind == name }
+// settingsName matches the names of objects that hold options, also when they are imported: FLAGS, cfg.
+var settingsName = regexp.MustCompile(`(?i)(^|_)(args?|opts?|options?|flags?|cfgs?|conf|configs?|hparams|params?|settings)$`)
+
+// optionTarget reports whether token j is the last part of an attribute such as args.resume, not of one of a module:
+// torch.cuda.amp.
+func (s *script) optionTarget(t []token, j int) bool {
+	if j < 2 || t[j-2].kind != name {
+		return false
+	}
+	first := j - 2
+	for first > 1 && t[first-1].s == "." && t[first-2].kind == name {
+		first -= 2
+	}
+	_, module := s.aliases[t[first].s]
+	return !module || settingsName.MatchString(t[j-2].s)
+}
 
 var againWord = regexp.MustCompile(`(?i)resume|restore|continue|load`)
 
