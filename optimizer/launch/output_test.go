@@ -308,7 +308,7 @@ func TestOutputOfAllJobs(t *testing.T) {
 	}
 }
 
-// TestAwaitClosed checks that the wait between two reads of short output ends with the last writer, and not with more output.
+// TestAwaitClosed checks that the wait between two reads of short output ends with the last writer of a pipe, and not with more output.
 func TestAwaitClosed(t *testing.T) {
 	t.Parallel()
 	read, write, err := os.Pipe()
@@ -328,4 +328,13 @@ func TestAwaitClosed(t *testing.T) {
 	if data, err := io.ReadAll(read); err != nil || string(data) != "step 1\n" {
 		t.Errorf("read %q (%v), want the output", data, err)
 	}
+
+	master, slave, err := openPTY(defaultTerminal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(slave)
+	terminal := os.NewFile(uintptr(master), "terminal")
+	defer terminal.Close()
+	awaitClosed(terminal, 24*time.Hour) // does not wait
 }

@@ -42,13 +42,17 @@ const (
 	pipeSize = 256 << 10
 )
 
-// awaitClosed waits, whatever is written in the meantime, until all writers of a pipe or pseudo-terminal have closed it.
+// awaitClosed waits, whatever is written in the meantime, until all writers of a pipe have closed it. It does not wait for a
+// pseudo-terminal, which holds 4 KiB only.
 func awaitClosed(f *os.File, within time.Duration) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = conn.Control(func(fd uintptr) {
+		if _, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err != nil {
+			return
+		}
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd)}}, int(within.Milliseconds()))
 	})
 }
