@@ -374,6 +374,25 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	return observe.CheckpointFile{}, r.Resumable && (r.resumption.How == inspect.ResumeItself || stated)
 }
 
+// keptCheckpoint returns the newest checkpoint of a job that keeps it itself, of those in the directory of the protocol if that
+// contains anything. It has neither a path nor a position if none is recognised, and is nil if the job has saved nothing.
+func (r *run) keptCheckpoint() *observe.CheckpointFile {
+	r.scanCheckpoints(true)
+	files, folder := r.withProgress(r.checkpoints.files), r.dir.Path("checkpoint")
+	if saved, _ := os.ReadDir(folder); len(saved) > 0 {
+		files = slices.DeleteFunc(slices.Clone(files), func(f observe.CheckpointFile) bool {
+			return !strings.HasPrefix(f.Path, folder+string(filepath.Separator))
+		})
+	}
+	if f, ok := observe.LatestCheckpoint(files); ok {
+		return &f
+	}
+	if !r.hasSaved() {
+		return nil
+	}
+	return &observe.CheckpointFile{Step: math.NaN(), Epoch: math.NaN()}
+}
+
 // vanishedCheckpoint reports whether the last known checkpoint was removed and no other one is left. The directory of one on a
 // file system that is not mounted does not exist either: it may come back.
 func (r *run) vanishedCheckpoint() bool {
@@ -465,7 +484,7 @@ func (r *run) stopAfterSave() {
 
 // checkResumption compares the epoch that a resumed training prints first with that of its beginning. The observer counts
 // from the launch and cannot tell whether the script restored its own counter. A training that began again is counted
-// from 0; it is Rewound as long as it has not replaced the checkpoint.
+// from 0; it is Rewound as long as it has not replaced the checkpoint, or if it is not stopped for that.
 func (r *run) checkResumption() {
 	printed, ok := r.log.FirstPrinted()
 	switch {
@@ -487,7 +506,12 @@ func (r *run) checkResumption() {
 	for _, c := range r.observer.facts.Checkpoints {
 		r.Positions[filepath.Clean(c.Path)] = r.observer.position(r.Progress.Unit, c)
 	}
-	if len(r.observer.facts.Checkpoints) == 0 {
+	switch {
+	case !r.stopsIfRewound():
+		r.Progress.lose(spentAbove(0))
+		r.Progress.Rewound = true
+		return
+	case len(r.observer.facts.Checkpoints) == 0:
 		r.Progress.Rewound = true
 		return
 	}
@@ -496,10 +520,14 @@ func (r *run) checkResumption() {
 	r.event(Warning, "the training began again: resumed from its checkpoint at epoch %g it prints epoch %g first, as at its beginning, and it has replaced the checkpoint; progress is counted from the beginning", from, printed)
 }
 
+// stopsIfRewound reports whether the running job is stopped if it begins again: it was started from a checkpoint. One that keeps its
+// checkpoint itself continues, without further restarts; see adaptStep.
+func (r *run) stopsIfRewound() bool { return r.checkpoints.resumed && !r.keepsCheckpoint() }
+
 // stopRewound stops a job that started from scratch although it was resumed from a checkpoint of its own, before it
 // overwrites that checkpoint.
 func (r *run) stopRewound() {
-	if !r.Progress.Rewound || !r.checkpoints.resumed || r.Pending != nil {
+	if !r.Progress.Rewound || !r.stopsIfRewound() || r.Pending != nil {
 		return
 	}
 	words := fmt.Sprintf("the job began again at %s %.4g instead of continuing from its checkpoint", r.Progress.Unit, r.Progress.Done)

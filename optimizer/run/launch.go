@@ -222,16 +222,13 @@ func (r *run) closeSegment(now time.Duration) {
 }
 
 // commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first launch,
-// or if the job follows the checkpoint protocol and keeps the checkpoint itself. A job that continues according to its user is counted
-// from its newest one where the observer counts from the start of the process.
+// or if the job keeps the checkpoint itself, unless the observer counts from the start of the process: then it is the one from which
+// the job is counted.
 func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *observe.CheckpointFile, error) {
 	if !resume || r.keepsCheckpoint() {
 		argv, err := r.arguments(&r.facts, a, nil)
-		if resume && r.resumption.How == inspect.ResumeNone && r.observer != nil && relative[r.Framework] {
-			r.scanCheckpoints(true)
-			if f, ok := observe.LatestCheckpoint(r.withProgress(r.checkpoints.files)); ok {
-				return argv, &f, err
-			}
+		if resume && r.observer != nil && relative[r.Framework] {
+			return argv, r.keptCheckpoint(), err
 		}
 		return argv, nil, err
 	}

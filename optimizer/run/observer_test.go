@@ -445,6 +445,85 @@ func TestStatedResumption(t *testing.T) {
 	}
 }
 
+// TestCountedFromItsOwnCheckpoint: a training whose steps the observer counts from the start of the process, and which keeps its
+// checkpoint itself, is counted on after a restart and remains resumable, also if its checkpoint is not recognised.
+func TestCountedFromItsOwnCheckpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		file   string // not reported if it is not recognised
+	}{
+		"protocol":                 {byProtocol, "ckpt.pt"},
+		"protocol, not recognised": {byProtocol, "content"},
+		"stated, not recognised":   {"raise SystemExit('the test plays it')\n", "content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const total = 60
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(map[string]any{"framework": "torch"})
+				from := 0
+				if a.setting("OPTIMIZER_RESUME") == "1" {
+					from = a.stage.saved
+				}
+				for from+a.epoch < total {
+					if a.step(total, 10*(0.1+0.9/float64(a.command.Allocation.CPUs))) {
+						continue
+					}
+					folder := a.setting("OPTIMIZER_CHECKPOINT_DIR")
+					path, now := filepath.Join(folder, c.file), a.stage.clock.Now()
+					if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
+						t.Error(err)
+					}
+					if c.file == "ckpt.pt" {
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "torch.save", "seconds": 0.1})
+					}
+					a.stage.clock.advance(at(0.5))
+					a.stage.saved = from + a.epoch
+					return left
+				}
+				return finished
+			})
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(c.script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.cfg.Resume, s.cfg.Knobs, s.cfg.Planner, s.cfg.CPUs = resumableYes, nil, "model", "1:4"
+			res := s.run()
+			rec := res.Record
+			if res.Code != CodeDone || len(s.started()) < 2 || float64(rec.Outcome.Steps) != total || !*rec.Script.Resumable {
+				t.Errorf("exit %d (%v) after %d starts, %v steps, resumable %t; want %d steps after several, resumable", res.Code, res.Err, len(s.started()), rec.Outcome.Steps, *rec.Script.Resumable, total)
+			}
+			if said := s.said(Warning, ""); len(said) > 0 || rec.Waste.Failed != 0 {
+				t.Errorf("lost $%v, warnings %q; want neither", rec.Waste.Failed, said)
+			}
+		})
+	}
+}
+
+// TestBeginsAgainByItsLog: a training that keeps its checkpoint itself and writes a log is found out by that if it begins again, and
+// continues without further restarts.
+func TestBeginsAgainByItsLog(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.stage.turn("the framework", func() { a.begins(map[string]any{"framework": "torch"}) }, func(_ Status, looks int) bool { return looks >= 2 })
+		for a.epoch < 60 {
+			if !a.work(60, 10*(0.1+0.9/float64(a.command.Allocation.CPUs))) {
+				a.stage.clock.advance(at(0.5))
+				return left
+			}
+		}
+		return finished
+	})
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(byProtocol), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Resume, s.cfg.Knobs, s.cfg.Planner, s.cfg.CPUs = resumableYes, nil, "model", "1:4"
+	res := s.run()
+	last := s.started()[len(s.started())-1]
+	if res.Code != CodeDone || len(s.started()) < 2 || last.epoch != 60 || float64(res.Record.Outcome.Epochs) != 60 || len(s.said(Warning, "does not resume")) != 1 {
+		t.Errorf("exit %d (%v) after %d starts, %v epochs: %q", res.Code, res.Err, len(s.started()), res.Record.Outcome.Epochs, s.said(Warning, ""))
+	}
+}
+
 // TestSaveBeforeTheFirstStep: a training that saves what it has loaded before its first step, and is killed thereafter, continues
 // from there.
 func TestSaveBeforeTheFirstStep(t *testing.T) {

@@ -110,13 +110,17 @@ func TestChecksResumption(t *testing.T) {
 		saved                bool
 		rewound              bool
 		done, origin         float64
+		how                  string
 	}{
-		"continues":                {1, 4, 3, true, false, 4, 3},
-		"began again":              {1, 1, 3, false, true, 1, 0},
-		"began again, after one":   {1, 1, 1, false, true, 1, 0},
-		"began again, has saved":   {1, 1, 3, true, false, 1, 0},
-		"prints every five epochs": {5, 5, 3, true, false, 4, 3},
-		"every five, began again":  {5, 5, 7, false, true, 1, 0},
+		"continues":                {1, 4, 3, true, false, 4, 3, inspect.ResumeItself},
+		"began again":              {1, 1, 3, false, true, 1, 0, inspect.ResumeItself},
+		"began again, after one":   {1, 1, 1, false, true, 1, 0, inspect.ResumeItself},
+		"began again, has saved":   {1, 1, 3, true, false, 1, 0, inspect.ResumeItself},
+		"prints every five epochs": {5, 5, 3, true, false, 4, 3, inspect.ResumeItself},
+		"every five, began again":  {5, 5, 7, false, true, 1, 0, inspect.ResumeItself},
+		"protocol, began again":    {1, 1, 3, false, true, 1, 0, inspect.ResumeProtocol},
+		"protocol, has saved":      {1, 1, 3, true, true, 1, 0, inspect.ResumeProtocol},
+		"protocol, continues":      {1, 4, 3, true, false, 4, 3, inspect.ResumeProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
@@ -143,7 +147,7 @@ func TestChecksResumption(t *testing.T) {
 				r.observer.facts.Checkpoints = []observe.Checkpoint{{Path: "/d/ckpt.pt", Epoch: 1}}
 				r.Positions["/d/ckpt.pt"] = c.from + 1
 			}
-			r.First, r.checkpoints.resumed = &c.first, true
+			r.First, r.checkpoints.resumed, r.resumption.How = &c.first, true, c.how
 			r.Origin = origin{"epoch", c.from}
 			r.Progress.Unit, r.Progress.Done = "epoch", c.from+1
 			r.checkResumption()
