@@ -412,6 +412,32 @@ func TestWeightsBesideProgress(t *testing.T) {
 	}
 }
 
+// TestExportThatIsMovedAway: the weights that a script saves beside its checkpoint and then moves elsewhere are not that checkpoint.
+func TestExportThatIsMovedAway(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 3 && a.step(9, 1) {
+		}
+		last := a.stage.save("last.pt", "state")
+		a.report(map[string]any{"event": "checkpoint", "training": 1, "path": last, "step": 3, "kind": "test", "seconds": 0.1})
+		a.report(map[string]any{"event": "checkpoint", "training": 1, "path": filepath.Join(filepath.Dir(last), "export.pt"), "step": 3, "kind": "test", "seconds": 0.1, "weights": true})
+		return failed(1)
+	})
+	res := s.run()
+	dir, err := journal.Open(res.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen observed
+	if _, err := dir.LoadState(&seen); err != nil {
+		t.Fatal(err)
+	}
+	if last := filepath.Join(s.cfg.Dir, "last.pt"); seen.Weights[last] || seen.Positions[last] != 3 {
+		t.Errorf("weights %v, positions %v; want last.pt of step 3, whole", seen.Weights, seen.Positions)
+	}
+}
+
 // TestCheckpointOfAnotherRun: a run that is resumed does not continue from what another one wrote in the same directory after it
 // had ended, unless it has no other checkpoint; then with a warning.
 func TestCheckpointOfAnotherRun(t *testing.T) {
