@@ -359,6 +359,49 @@ func TestResumeFromWeaklyNamedCheckpoint(t *testing.T) {
 	}
 }
 
+// savesResults saves a checkpoint and then its losses, both by torch.save, and fails in its first start.
+const savesResults = `import argparse, sys, torch
+p = argparse.ArgumentParser()
+p.add_argument("--epochs", type=int, default=6)
+p.add_argument("--resume", default="")
+a = p.parse_args()
+start = 0
+if a.resume:
+    checkpoint = open(a.resume).read()
+    start = 3
+    with open("resumed", "w") as f: f.write(a.resume)
+optimizer = torch.optim.SGD()
+losses = []
+for epoch in range(start, a.epochs):
+    for batch in torch.utils.data.DataLoader(list(range(8)), 4): optimizer.step()
+    losses.append(1 / (epoch + 1))
+    torch.save({"epoch": epoch + 1, "w": torch.Tensor()}, "ckpt.pt")
+    torch.save({"train_loss": losses}, "history.pt")
+    if epoch == 2: sys.exit(1)
+`
+
+// TestResumeBesideResults checks that a training that saves its results as it saves its checkpoint is resumed from the checkpoint.
+func TestResumeBesideResults(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	fakes, err := filepath.Abs(filepath.Join("..", "..", "optimizer", "observe", "testdata", "fakes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.environ = append(w.environ, "PYTHONPATH="+fakes)
+	w.write("train.py", savesResults)
+	if code, rec, errs := w.record("--train", "train.py"); code != run.CodeTraining || rec.Checkpoint == nil || filepath.Base(rec.Checkpoint.Path) != "ckpt.pt" {
+		t.Fatalf("exit %d, checkpoint %+v\n%s", code, rec.Checkpoint, errs)
+	}
+	if code, _, errs := w.run("runs", "resume", "latest"); code != run.CodeDone {
+		t.Errorf("resume: exit %d\n%s", code, errs)
+	}
+	if data, err := os.ReadFile(filepath.Join(w.dir, "resumed")); err != nil || filepath.Base(string(data)) != "ckpt.pt" {
+		t.Errorf("resumed from %q (%v), want ckpt.pt", data, err)
+	}
+}
+
 // TestStandardInput checks that a training reads the standard input of the command, that it is not restarted by choice or
 // after a failure once it has, and that it is when it can read a file again.
 func TestStandardInput(t *testing.T) {

@@ -194,7 +194,7 @@ func (s *script) useInCondition(i, at int) optionUse {
 	if !configured && (!loads || !progress && !s.startsLoop(from, to)) {
 		return optionUse{}
 	}
-	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: loadsWeights(s.statements[from:to])}
+	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: s.loadsWeights(from, to)}
 	if configured {
 		u = optionUse{use: passed, line: st.line}
 	}
@@ -307,12 +307,35 @@ func opensToWrite(t []token) bool {
 	return false
 }
 
-// loadsWeights reports whether a file is loaded into the model as a whole: model.load_state_dict(torch.load(path)).
-func loadsWeights(statements []statement) bool {
-	return slices.ContainsFunc(statements, func(st statement) bool {
-		for j := range st.tokens[:max(0, len(st.tokens)-5)] {
-			if t := st.tokens[j:]; t[0].s == "load_state_dict" && t[1].s == "(" && t[2].s == "torch" && t[4].s == "load" {
-				return !slices.ContainsFunc(t, func(one token) bool { return one.s == "[" && one.kind == operator })
+// loadsWeights reports whether statements[from:to] load a file into the model as a whole, or as the model, and read no progress from
+// it: model.load_state_dict(torch.load(path)).
+func (s *script) loadsWeights(from, to int) bool {
+	indexed := func(t []token) bool {
+		return slices.ContainsFunc(t, func(one token) bool { return one.s == "[" && one.kind == operator })
+	}
+	for i := from; i < to; i++ {
+		st := s.statements[i].tokens
+		for j := range st[:max(0, len(st)-5)] {
+			switch t := st[j:]; {
+			case t[0].s == "load_state_dict" && t[1].s == "(" && t[2].s == "torch" && t[4].s == "load":
+				if !indexed(t) {
+					return true
+				}
+			case j == 0 && t[1].s == "=" && t[2].s == "torch" && t[4].s == "load" && !indexed(t) && s.isModel(i, t[0].s) && !s.usesProgressOf(i):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isModel reports whether a variable holds a model or its weights, in the scope of statement i.
+func (s *script) isModel(i int, variable string) bool {
+	return slices.ContainsFunc(s.statements, func(st statement) bool {
+		for j := range st.tokens[:max(0, len(st.tokens)-2)] {
+			if t := st.tokens[j:]; st.scope == s.statements[i].scope &&
+				(t[0].s == "load_state_dict" && t[1].s == "(" && t[2].s == variable || t[0].s == variable && t[1].s == "." && t[2].s == "parameters") {
+				return true
 			}
 		}
 		return false

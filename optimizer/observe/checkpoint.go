@@ -143,8 +143,9 @@ const renameSlack = time.Second
 
 // FinalCheckpoint returns the present path of a checkpoint whose save to path ended at the given time. A file saved under a temporary
 // name has been renamed: without its suffix if that exists, or to the checkpoint of the same directory that was modified
-// during the save. Without such a file, path is returned.
-func FinalCheckpoint(path string, at time.Time, took time.Duration) string {
+// during the save. Without such a file, path is returned. A checkpoint that has not changed since its last save under its own name,
+// the end of which saved returns, is not another one renamed.
+func FinalCheckpoint(path string, at time.Time, took time.Duration, saved func(path string) time.Time) string {
 	if _, err := os.Lstat(path); err == nil {
 		return path
 	}
@@ -161,8 +162,9 @@ func FinalCheckpoint(path string, at time.Time, took time.Duration) string {
 		if _, named := recognise(e.Name(), e.IsDir()); err != nil || named == none || !info.Mode().IsRegular() {
 			continue
 		}
-		if d := info.ModTime().Sub(at).Abs(); d < nearest {
-			final, nearest = filepath.Join(filepath.Dir(path), e.Name()), d
+		sibling := filepath.Join(filepath.Dir(path), e.Name())
+		if d := info.ModTime().Sub(at).Abs(); d < nearest && info.ModTime().After(saved(sibling).Add(renameSlack)) {
+			final, nearest = sibling, d
 		}
 	}
 	return final

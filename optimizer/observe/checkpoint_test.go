@@ -420,7 +420,8 @@ func TestAccelerateDirectory(t *testing.T) {
 	}
 }
 
-// TestFinal: a save under a temporary name is found under its final one, and never mistaken for another file.
+// TestFinal: a save under a temporary name is found under its final one, and never mistaken for another file, nor for one that was
+// saved under its own name and is unchanged since.
 func TestFinal(t *testing.T) {
 	dir := t.TempDir()
 	saved := time.Unix(1_700_000_000, 0)
@@ -436,17 +437,26 @@ func TestFinal(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string
 		at   time.Time
+		own  time.Time // the end of the save of checkpoint_2.pt under its own name
 		want string
 	}{
-		"not renamed":       {"run.log", saved, "run.log"},
-		"suffix":            {"last.pt.tmp", saved, "last.pt"},
-		"other suffix":      {"checkpoint.tmp", saved, "checkpoint_2.pt"},
-		"random name":       {"tmpna71noxi", saved, "checkpoint_2.pt"},
-		"the one before":    {"tmpodqra_zy", saved.Add(-9 * time.Second), "checkpoint_1.pt"},
-		"removed":           {"tmpodqra_zy", saved.Add(5 * time.Second), "tmpodqra_zy"},
-		"directory removed": {"gone/tmpa", saved, "gone/tmpa"},
+		"not renamed":       {"run.log", saved, time.Time{}, "run.log"},
+		"suffix":            {"last.pt.tmp", saved, time.Time{}, "last.pt"},
+		"other suffix":      {"checkpoint.tmp", saved, time.Time{}, "checkpoint_2.pt"},
+		"random name":       {"tmpna71noxi", saved, time.Time{}, "checkpoint_2.pt"},
+		"the one before":    {"tmpodqra_zy", saved.Add(-9 * time.Second), time.Time{}, "checkpoint_1.pt"},
+		"removed":           {"tmpodqra_zy", saved.Add(5 * time.Second), time.Time{}, "tmpodqra_zy"},
+		"directory removed": {"gone/tmpa", saved, time.Time{}, "gone/tmpa"},
+		"moved away":        {"export.pt", saved.Add(200 * time.Millisecond), saved, "export.pt"},
+		"replaced since":    {"tmpna71noxi", saved, saved.Add(-time.Minute), "checkpoint_2.pt"},
 	} {
-		if got := FinalCheckpoint(filepath.Join(dir, c.path), c.at, 100*time.Millisecond); got != filepath.Join(dir, c.want) {
+		own := func(path string) (at time.Time) {
+			if filepath.Base(path) == "checkpoint_2.pt" {
+				at = c.own
+			}
+			return at
+		}
+		if got := FinalCheckpoint(filepath.Join(dir, c.path), c.at, 100*time.Millisecond, own); got != filepath.Join(dir, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -102,6 +102,30 @@ Array = type("ndarray", (), {"__module__": "numpy"})
 torch.save({"counts": [1], "precision": Array()}, "evaluation.pt")
 torch.save({"epoch": 1, "layer": Array()}, "own.pt")
 `, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20 model.pt@20:weights whole.pt@20 own.pt@20", trainings: 1, setsThreads: true},
+		"torch/results": {script: `
+import torch
+optimizer = torch.optim.SGD()
+Array = type("ndarray", (), {"__module__": "numpy"})
+Scalar = type("float32", (), {"__module__": "numpy", "ndim": 0})
+for i in range(20): optimizer.step()
+for i, results in enumerate((
+    torch.Tensor(), Array(), 0.5, [], [(1, 0.5), (2, 0.25)], (Scalar(), None),
+    {"train_loss": [0.5, 0.25], "test": {"accuracy": [Scalar()], "best": {}}}, {"epoch": 3, "lr": 0.1},
+)): torch.save(results, "results%d.pt" % i)
+`, framework: "torch", unit: "step", last: "20 - - - - -", trainings: 1, setsThreads: true},
+		"torch/states": {script: `
+import torch
+optimizer = torch.optim.SGD()
+cyclic = [1]
+cyclic.append(cyclic)
+class Net(torch.nn.Module): pass
+for i in range(20): optimizer.step()
+for name, state in {
+    "optimizer": {"state": {}, "param_groups": [{"lr": 0.1, "params": [0]}]}, "module": Net(), "modules": {"g": Net(), "d": Net()},
+    "weights": {"w": torch.Tensor()}, "list": [torch.Tensor()], "tuple": ({"w": torch.Tensor()}, 3), "mixed": {"loss": [0.5], "w": torch.Tensor()},
+    "text": {"loss": 0.5, "model": "<model>"}, "unknown": object(), "cyclic": cyclic,
+}.items(): torch.save(state, name)
+`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "optimizer@20 module@20:weights modules@20 weights@20:weights list@20 tuple@20 mixed@20 text@20 unknown@20 cyclic@20", trainings: 1, setsThreads: true},
 		"transformers": {script: `
 import torch, transformers.trainer
 optimizer = torch.optim.SGD()

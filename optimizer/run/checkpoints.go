@@ -433,13 +433,18 @@ func (r *run) hasSaved() bool {
 func (r *run) mayBeginAgain() bool { return r.Lease != nil && r.vanishedCheckpoint() }
 
 // withProgress removes files of weights alone if others exist, or if the script reads progress from what its resume
-// argument names.
+// argument names. A script that loads weights by a name of its own reads progress from another file.
 func (r *run) withProgress(files []observe.CheckpointFile) []observe.CheckpointFile {
 	whole := slices.DeleteFunc(slices.Clone(files), func(f observe.CheckpointFile) bool { return r.Weights[filepath.Clean(f.Path)] })
-	if len(whole) == 0 && !r.resumption.Restores {
-		return files
+	if len(whole) > 0 {
+		return whole
 	}
-	return whole
+	return slices.DeleteFunc(slices.Clone(files), func(f observe.CheckpointFile) bool {
+		return r.resumption.Restores && !slices.ContainsFunc(r.resumption.Snapshots, func(pattern string) bool {
+			ok, _ := filepath.Match(pattern, filepath.Base(f.Path))
+			return ok
+		})
+	})
 }
 
 // resumes reports whether the ended job can continue now.

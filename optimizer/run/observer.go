@@ -317,11 +317,8 @@ func (r *run) observe() {
 		r.eventOnce(Warning, "concurrent trainings", "%d processes or threads train at the same time without being ranks of one training: progress and throughput are those of one alone, in process %d", n, o.facts.PID)
 	}
 	for _, c := range o.facts.Checkpoints[max(0, len(o.facts.Checkpoints)-(o.facts.Saves-o.reported)):] {
-		saved := c.Wall
-		if c.At > o.since { // as the file shows it, whatever clock its writer has
-			saved = r.Clock.Now().Add(c.At - o.clock.Monotonic() + r.checkpoints.fileClock)
-		}
-		c.Path = observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), saved, c.Took)
+		saved := r.savedAt(c)
+		c.Path = observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), saved, c.Took, r.savedUnderName)
 		r.checkpoints.finder.Report(c.Path, saved)
 		r.checkpoints.lookAt = 0
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
@@ -366,6 +363,24 @@ func (r *run) observe() {
 	}
 	r.takeAnswers()
 	r.noteInput()
+}
+
+// savedAt returns the end of a save as the time of the file shows it, whatever clock its writer has.
+func (r *run) savedAt(c observe.Checkpoint) time.Time {
+	if o := r.observer; c.At > o.since {
+		return r.Clock.Now().Add(c.At - o.clock.Monotonic() + r.checkpoints.fileClock)
+	}
+	return c.Wall
+}
+
+// savedUnderName returns the end of the last observed save to a path; zero without one.
+func (r *run) savedUnderName(path string) time.Time {
+	for _, c := range slices.Backward(r.observer.facts.Checkpoints) {
+		if filepath.Clean(absolute(r.Config.Dir, c.Path)) == path {
+			return r.savedAt(c)
+		}
+	}
+	return time.Time{}
 }
 
 // epochsSinceLaunch returns the epochs done by the running process; 0 if unknown or counted in steps.

@@ -368,6 +368,80 @@ func TestSnapshotWrittenOnce(t *testing.T) {
 	}
 }
 
+// TestWeightsBesideProgress: a script that keeps its weights and its progress in two files continues by a toggle, whatever the way in
+// which it loads the weights; not if it has saved only weights that it does not load.
+func TestWeightsBesideProgress(t *testing.T) {
+	const head = "import json, argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--resume', action='store_true')\nargs = p.parse_args()\nstart = 0\n"
+	for name, c := range map[string]struct {
+		script  string
+		resumes bool
+	}{
+		"in two statements": {head + "if args.resume:\n    sd = torch.load('model.pt')\n    model.load_state_dict(sd)\n    start = json.load(open('state.json'))['epoch']\n", true},
+		"in a function": {"def load_state():\n    model.load_state_dict(torch.load('model.pt'))\n    return json.load(open('state.json'))['epoch']\n" + head +
+			"if args.resume:\n    start = load_state()\n", true},
+		"another file": {head + "if args.resume:\n    c = torch.load('ckpt.pt')\n    model.load_state_dict(c['model'])\n    start = c['epoch']\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 1) {
+					if a.epoch == 4 && a.n == 1 {
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("model.pt", "weights"), "step": 4, "kind": "test", "seconds": 0.1, "weights": true})
+						a.stage.save("state.json", `{"epoch": 4}`)
+						return failed(1)
+					}
+				}
+				return finished
+			})
+			script := c.script + "for epoch in range(start, 9):\n    torch.save(model.state_dict(), 'model.pt')\n    json.dump({'epoch': epoch + 1}, open('state.json', 'w'))\n"
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.cfg.Knobs = nil
+			res := s.run()
+			if res.Code != CodeTraining {
+				t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+			}
+			if res = s.resume(res.Dir, Change{}); (res.Code == CodeDone) != c.resumes {
+				t.Fatalf("resumed with exit %d (%v)", res.Code, res.Err)
+			}
+			if on := s.started(); c.resumes && !slices.Contains(on[1].command.Args, "--resume") {
+				t.Errorf("started with %q", on[1].command.Args)
+			}
+		})
+	}
+}
+
+// TestExportThatIsMovedAway: the weights that a script saves beside its checkpoint and then moves elsewhere are not that checkpoint.
+func TestExportThatIsMovedAway(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 3 && a.step(9, 1) {
+		}
+		last := a.stage.save("last.pt", "state")
+		a.report(map[string]any{"event": "checkpoint", "training": 1, "path": last, "step": 3, "kind": "test", "seconds": 0.1})
+		a.report(map[string]any{"event": "checkpoint", "training": 1, "path": filepath.Join(filepath.Dir(last), "export.pt"), "step": 3, "kind": "test", "seconds": 0.1, "weights": true})
+		return failed(1)
+	})
+	res := s.run()
+	dir, err := journal.Open(res.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen observed
+	if _, err := dir.LoadState(&seen); err != nil {
+		t.Fatal(err)
+	}
+	if last := filepath.Join(s.cfg.Dir, "last.pt"); seen.Weights[last] || seen.Positions[last] != 3 {
+		t.Errorf("weights %v, positions %v; want last.pt of step 3, whole", seen.Weights, seen.Positions)
+	}
+}
+
 // TestCheckpointOfAnotherRun: a run that is resumed does not continue from what another one wrote in the same directory after it
 // had ended, unless it has no other checkpoint; then with a warning.
 func TestCheckpointOfAnotherRun(t *testing.T) {

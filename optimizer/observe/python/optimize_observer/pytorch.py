@@ -540,6 +540,8 @@ def bool_of(text):
 
 # Saves
 
+NESTED = 8  # levels of containers that are looked at
+
 
 def install_save(torch):
     def saved(args, kwargs):
@@ -551,19 +553,29 @@ def install_save(torch):
         f = args[1] if len(args) > 1 else kwargs.get("f")
         return f if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__") else getattr(f, "name", None)
 
-    tensor = getattr(torch, "Tensor", ())
+    tensor, module = getattr(torch, "Tensor", ()), getattr(getattr(torch, "nn", None), "Module", ())
+
+    def numbers(value, depth=0):
+        """Whether a value is a number, None, or a container of these alone, but not the state of an optimizer."""
+        if isinstance(value, (int, float, complex, type(None))) or type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+            return True
+        if isinstance(value, dict) and "param_groups" not in value:
+            value = value.values()
+        elif not isinstance(value, (list, tuple, set)):
+            return False
+        return depth < NESTED and all(numbers(v, depth + 1) for v in value)
 
     def results(state):
-        """Whether an object is what was measured: the accuracy of each epoch, arrays of an evaluation."""
-        if isinstance(state, (list, tuple)):
-            return all(isinstance(v, (int, float)) for v in state)
+        """Whether an object is what was measured: the losses of each epoch, predictions, arrays of an evaluation."""
+        if isinstance(state, tensor) or type(state).__module__ == "numpy" or numbers(state) and state != {}:
+            return True
         return (isinstance(state, dict) and any(type(v).__module__ == "numpy" for v in state.values())
                 and not any(isinstance(v, (dict, tensor)) or hasattr(v, "state_dict") for v in state.values())
                 and not any(word in str(k).lower() for k in state for word in ("epoch", "step", "iter", "model")))
 
     def weights(args, kwargs):
         state = saved(args, kwargs)
-        return isinstance(state, dict) and len(state) > 0 and all(isinstance(v, tensor) for v in state.values())
+        return isinstance(state, module) or isinstance(state, dict) and len(state) > 0 and all(isinstance(v, tensor) for v in state.values())
 
     wrap(torch, "save", timed_save("torch.save", path_of, "torch.save", weights))
     serialization = sys.modules.get("torch.serialization")

@@ -32,6 +32,13 @@ class Tensor:
     pass
 
 
+class Module:
+    pass
+
+
+nn = types.SimpleNamespace(Module=Module)
+
+
 def save(obj, f, *args):
     with builtins.open(f, "w") as out:
         out.write("state")
