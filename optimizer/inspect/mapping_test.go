@@ -324,6 +324,9 @@ func TestLoadsSnapshot(t *testing.T) {
 		"TensorFlow, all again":    {"import tensorflow as tf\nc = tf.train.Checkpoint(step=tf.Variable(0), net=net)\nm = tf.train.CheckpointManager(c, 'd', max_to_keep=1)\nc.restore(m.latest_checkpoint)\nif m.latest_checkpoint:\n    print('restored', m.latest_checkpoint)\nfor _ in range(9):\n    c.step.assign_add(1)\n    m.save()", ""},
 		"accelerate":               {"if os.path.isdir('d'):\n    accelerator.load_state('d')\n    first = int(open('d/n').read())\nfor epoch in range(first, 9):\n    accelerator.save_state('d')", "yes"},
 		"accelerate, all again":    {"if os.path.isdir('d'):\n    accelerator.load_state('d')\n    print('loaded')\nfor _ in range(9):\n    accelerator.save_state('d')", ""},
+		"an attribute":             {"class Job:\n    def __init__(self):\n        if os.path.exists('c'):\n            self.first = read(torch.load('c'))\n    def run(self):\n        for i in range(self.first, 9):\n            self.save(i)\nJob().run()", "yes"},
+		"another attribute":        {"class Labels:\n    def __init__(self):\n        self.n = 9\n        if os.path.exists('c'):\n            self.labels = torch.load('c')\n    def __iter__(self):\n        while self.n > 0:\n            self.n -= 1\n            yield self.labels[self.n]\ndata = Labels()", ""},
+		"a variable elsewhere":     {"def labels():\n    if os.path.exists('c'):\n        first = torch.load('c')\n    return first\ndef run(first):\n    for i in range(first, 9):\n        pass\nx = labels()", ""},
 		"torch.distributed":        {"import torch.distributed.checkpoint as dcp\nstate = {'model': m, 'step': 0}\nif os.path.isdir('d'):\n    dcp.load(state, checkpoint_id='d')\nfor step in range(state['step'], 9):\n    dcp.save(state, checkpoint_id='d')", "yes"},
 		"keras":                    {"import keras\nm.fit(callbacks=[keras.callbacks.BackupAndRestore('b')])", "yes"},
 	} {

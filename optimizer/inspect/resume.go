@@ -199,7 +199,7 @@ func (s *script) mentionsValue(t []token, wanted string) bool {
 }
 
 // startsLoop reports whether a loop begins at what statements[from:to] assign or restore: by the first of several arguments of a
-// range, or the condition of a while.
+// range, or the condition of a while. The variables of a function are not those of another one, except for the attributes of self.
 func (s *script) startsLoop(from, to int) bool {
 	var set []token
 	for _, st := range s.statements[from:to] {
@@ -215,6 +215,7 @@ func (s *script) startsLoop(from, to int) bool {
 			}
 		}
 	}
+	own := func(t []token, j int) bool { return j > 1 && t[j-1].s == "." && t[j-2].s == "self" }
 	for _, st := range s.statements[to:] {
 		head := st.tokens
 		switch at := slices.IndexFunc(head, func(one token) bool { return one.kind == name && one.s == "range" }); {
@@ -227,8 +228,19 @@ func (s *script) startsLoop(from, to int) bool {
 		case head[0].s != "while":
 			continue
 		}
-		if slices.ContainsFunc(set, func(one token) bool { return one.kind == name && !keywords[one.s] && s.mentionsValue(head, one.s) }) {
-			return true
+		outer := to > from && s.statements[from].scope != "" && s.statements[from].scope != st.scope
+		for j, one := range set {
+			switch {
+			case one.kind != name || keywords[one.s] || one.s == "self":
+			case own(set, j): // an attribute, also in another method
+				for k := range head {
+					if head[k].s == one.s && own(head, k) {
+						return true
+					}
+				}
+			case !outer && s.mentionsValue(head, one.s):
+				return true
+			}
 		}
 	}
 	return false
