@@ -60,7 +60,7 @@ func (s *script) useOf(o *option) optionUse {
 			}
 			continue
 		}
-		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) {
+		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) && (!o.another() || itself(t[2:])) {
 			if aliases[st.scope] == nil {
 				aliases[st.scope] = map[string]bool{}
 			}
@@ -173,7 +173,7 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 		position := slices.IndexFunc(args, func(a argument) bool {
 			return s.mention(o, a.tokens, aliases) >= 0 || o.how != byParser && len(a.tokens) == 1 && slices.Contains(o.names, a.tokens[0].s)
 		})
-		if position < 0 {
+		if position < 0 || o.another() && !itself(args[position].tokens) {
 			continue
 		}
 		if u := s.useInCall(o, i, k, args, position); u.use > best.use {
@@ -198,7 +198,7 @@ func (s *script) useInCondition(o *option, i, at int, aliases map[string]bool) o
 	}
 	loads, progress := s.loads(from, to, 1)
 	if loads && knobRank(KnobResume, o) < 0 {
-		c := carrier{o, maps.Clone(aliases), o.toggle || choice != ""}
+		c := carrier{o, maps.Clone(aliases), o.toggle || choice != "", o.another()}
 		if c.held == nil {
 			c.held = map[string]bool{}
 		}
@@ -299,7 +299,7 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 	if at := s.called(t, k); at >= 0 {
 		parameter := s.parameter(at, a.key, position)
 		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && parameter != "" {
-			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.toggle}, at+1, s.blockEnd(at), false, 2)
+			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.toggle, o.another()}, at+1, s.blockEnd(at), false, 2)
 			if loads && (progress || knobRank(KnobResume, o) >= 0 || s.usesProgressOf(i)) {
 				return optionUse{use: restored, line: st.line}
 			}
@@ -331,7 +331,9 @@ func (s *script) called(t []token, k int) int {
 	}
 	path, imported := s.aliases[t[k-2].s]
 	method := s.statements[at].scope != ""
-	local := slices.ContainsFunc(s.modules, func(m module) bool { return strings.HasSuffix("/"+strings.ReplaceAll(path, ".", "/")+".py", "/"+m.name) })
+	local := slices.ContainsFunc(s.modules, func(m module) bool {
+		return strings.HasSuffix("/"+strings.ReplaceAll(path, ".", "/")+".py", "/"+m.name)
+	})
 	if method == imported || imported && !local {
 		return -1
 	}
@@ -359,13 +361,34 @@ type carrier struct {
 	*option
 	held   map[string]bool
 	toggle bool // nothing is loaded from it
+	exact  bool // only what is loaded from the value itself counts, not from a file within it
+}
+
+var (
+	resumeName  = regexp.MustCompile(`(?i)resume|restart|restore|ckpt|checkpoint|snapshot|continue|load`)
+	anotherName = regexp.MustCompile(`(?i)pretrain|init|backbone|data|config|output`)
+)
+
+// another reports whether the name of an option is that of another file or folder than a checkpoint to resume from.
+func (o *option) another() bool {
+	return knobRank(KnobResume, o) < 0 && slices.ContainsFunc(o.names, anotherName.MatchString)
+}
+
+// itself reports whether tokens are a value alone, not composed, nor the argument of a call.
+func itself(t []token) bool {
+	return !slices.ContainsFunc(t, func(one token) bool { return one.kind == operator && one.s != "." && one.s != "[" && one.s != "]" })
+}
+
+// takes reports whether an argument carries the value.
+func (s *script) takes(c carrier, a argument) bool {
+	return s.mention(c.option, a.tokens, c.held) >= 0 && (!c.exact || itself(a.tokens))
 }
 
 // hold adds the variable to which statement i assigns the value, also as an open file.
 func (c *carrier) hold(t []token, by int) {
-	if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) {
+	if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) && !c.exact {
 		c.held[t[as+1].s] = true
-	} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) {
+	} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) && (!c.exact || itself(t[2:])) {
 		c.held[t[0].s] = true
 	}
 }
@@ -399,7 +422,7 @@ func (s *script) loadsBy(c carrier, from, to int, any bool, depth int) (loads, p
 				continue
 			}
 			args := arguments(t, match, k+1)
-			position := slices.IndexFunc(args, func(a argument) bool { return s.mention(c.option, a.tokens, c.held) >= 0 })
+			position := slices.IndexFunc(args, func(a argument) bool { return s.takes(c, a) })
 			inner := s.called(t, k)
 			var l, p bool
 			switch {
@@ -410,7 +433,7 @@ func (s *script) loadsBy(c carrier, from, to int, any bool, depth int) (loads, p
 				}
 			case inner >= 0:
 				if parameter := s.parameter(inner, args[position].key, position); depth > 0 && parameter != "" {
-					l, p = s.loadsBy(carrier{&option{}, set(parameter), c.toggle}, inner+1, s.blockEnd(inner), false, depth-1)
+					l, p = s.loadsBy(carrier{&option{}, set(parameter), c.toggle, c.exact}, inner+1, s.blockEnd(inner), false, depth-1)
 				}
 				p = p || l && s.usesProgressOf(i)
 			case loadCalls[t[k].s] || readCalls[t[k].s] || restoreWord.MatchString(t[k].s):
@@ -559,8 +582,12 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 				note = fmt.Sprintf("resume: nothing in the script restores progress by option %s of %s, so that it is not used", o.flag(), s.place(o.line))
 			}
 			continue
-		case r < 0:
+		case r < 0 && slices.ContainsFunc(o.names, resumeName.MatchString):
 			r = len(optionNames[KnobResume])
+		case r < 0 && knobRank(KnobCheckpointDir, o) >= 0: // of the output
+			continue
+		case r < 0:
+			r = len(optionNames[KnobResume]) + 1
 		}
 		if best == nil || u.use > found.use || u.use == found.use && r < rank {
 			best, found, rank = o, u, r

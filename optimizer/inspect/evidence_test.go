@@ -101,9 +101,13 @@ func TestResumeOption(t *testing.T) {
 		"weights, counted": {`p.add_argument("--weights", default=None)`, "if args.weights:\n    c = torch.load(args.weights)\n    for step, value in enumerate(c):\n        model.weight[step] = value", "", ""},
 		"a method named as a call in it": {`p.add_argument("--ckpt", default=None)`, "if args.ckpt:\n    Checkpointer().load(args.ckpt, model, opt)",
 			"class Checkpointer:\n    def load(self, path, model, opt):\n        c = torch.load(path)\n        self.start = c[\"epoch\"]", "--ckpt={path}"},
-		"imported flags":      {`p.add_argument("--ckpt", default=None)`, "from absl import flags\n" + by("if flags.FLAGS.ckpt", "flags.FLAGS.ckpt"), "", "--ckpt={path}"},
-		"data":                {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
-		"the other way round": {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
+		"a better name":            {"p.add_argument(\"--index\", default=None)\np.add_argument(\"--ckpt\", default=None)", "seen = torch.load(args.index)\nn = seen[\"step\"]\n" + by("if args.ckpt", "args.ckpt"), "", "--ckpt={path}"},
+		"the folder of the output": {`p.add_argument("--workdir", default=None)`, "start = load_checkpoint(args.workdir)", "def load_checkpoint(folder):\n    c = torch.load(newest(folder))\n    return c[\"epoch\"]", ""},
+		"a file in the data":       {`p.add_argument("--data_dir", default=None)`, "path = os.path.join(args.data_dir, name)\n" + by("if os.path.exists(path)", "path"), "", ""},
+		"an initial checkpoint":    {`p.add_argument("--init_checkpoint", default=None)`, by("if args.init_checkpoint", "args.init_checkpoint"), "", "--init_checkpoint={path}"},
+		"imported flags":           {`p.add_argument("--ckpt", default=None)`, "from absl import flags\n" + by("if flags.FLAGS.ckpt", "flags.FLAGS.ckpt"), "", "--ckpt={path}"},
+		"data":                     {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
+		"the other way round":      {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
