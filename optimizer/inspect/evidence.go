@@ -198,7 +198,7 @@ func (s *script) useInCondition(o *option, i, at int, aliases map[string]bool) o
 	}
 	loads, progress := s.loads(from, to, 1)
 	if loads && knobRank(KnobResume, o) < 0 {
-		c := carrier{o, maps.Clone(aliases), o.toggle || choice != "", o.another()}
+		c := carrier{o, maps.Clone(aliases), o.toggle || choice != "", true, o.another()}
 		if c.held == nil {
 			c.held = map[string]bool{}
 		}
@@ -299,7 +299,7 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 	if at := s.called(t, k); at >= 0 {
 		parameter := s.parameter(at, a.key, position)
 		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && parameter != "" {
-			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.toggle, o.another()}, at+1, s.blockEnd(at), false, 2)
+			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.toggle, knobRank(KnobResume, o) < 0, o.another()}, at+1, s.blockEnd(at), false, 2)
 			if loads && (progress || knobRank(KnobResume, o) >= 0 || s.usesProgressOf(i)) {
 				return optionUse{use: restored, line: st.line}
 			}
@@ -361,7 +361,8 @@ type carrier struct {
 	*option
 	held   map[string]bool
 	toggle bool // nothing is loaded from it
-	exact  bool // only what is loaded from the value itself counts, not from a file within it
+	folder bool // what is loaded from a file with a fixed name within it does not count
+	exact  bool // only what is loaded from the value itself counts
 }
 
 var (
@@ -381,14 +382,14 @@ func itself(t []token) bool {
 
 // takes reports whether an argument carries the value.
 func (s *script) takes(c carrier, a argument) bool {
-	return s.mention(c.option, a.tokens, c.held) >= 0 && (!c.exact || itself(a.tokens))
+	return s.mention(c.option, a.tokens, c.held) >= 0 && (!c.exact || itself(a.tokens)) && !(c.folder && composes(a.tokens))
 }
 
 // hold adds the variable to which statement i assigns the value, also as an open file.
 func (c *carrier) hold(t []token, by int) {
 	if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) && !c.exact {
 		c.held[t[as+1].s] = true
-	} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) && (!c.exact || itself(t[2:])) {
+	} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) && (!c.exact || itself(t[2:])) && !(c.folder && composes(t[2:])) {
 		c.held[t[0].s] = true
 	}
 }
@@ -433,7 +434,7 @@ func (s *script) loadsBy(c carrier, from, to int, any bool, depth int) (loads, p
 				}
 			case inner >= 0:
 				if parameter := s.parameter(inner, args[position].key, position); depth > 0 && parameter != "" {
-					l, p = s.loadsBy(carrier{&option{}, set(parameter), c.toggle, c.exact}, inner+1, s.blockEnd(inner), false, depth-1)
+					l, p = s.loadsBy(carrier{&option{}, set(parameter), c.toggle, c.folder, c.exact}, inner+1, s.blockEnd(inner), false, depth-1)
 				}
 				p = p || l && s.usesProgressOf(i)
 			case loadCalls[t[k].s] || readCalls[t[k].s] || restoreWord.MatchString(t[k].s):

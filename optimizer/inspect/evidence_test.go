@@ -75,6 +75,8 @@ func TestResumeOption(t *testing.T) {
 		"printed":                   {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
 		"a folder":                  {`p.add_argument("--log_dir", default=None)`, "run = \"log\"\nif args.log_dir is not None:\n    run = os.path.join(run, args.log_dir)\ntry:\n    c = torch.load(str(run) + \"/checkpoints/best.pth\")\n    start = c[\"epoch\"]\nexcept:\n    start = 0", "", ""},
 		"a folder, by a variable":   {`p.add_argument("--run", default=None)`, "path = os.path.join(args.run, \"last.pt\")\n" + by("if os.path.exists(path)", "path"), "", ""},
+		"a folder, in a condition":  {`p.add_argument("--load_dir", default=None)`, by("if args.load_dir", `args.load_dir + "/last.pt"`), "", ""},
+		"a folder, in a function":   {`p.add_argument("--load_dir", default=None)`, "start = load_state(args.load_dir)", "def load_state(folder):\n    path = os.path.join(folder, \"last.pt\")\n    return torch.load(path)[\"epoch\"]", ""},
 		"a number":                  {`p.add_argument("--resume", type=int, default=0)`, by(`if args.resume and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "--resume=1"},
 		"a number, compared":        {`p.add_argument("--go_on", default=0, type=int, choices=[0, 1])`, by("if args.go_on == 1", `"ckpt.pt"`), "", "--go_on=1"},
 		"the number of a file":      {`p.add_argument("--resume", type=int, default=-1)`, by("if args.resume != -1", `f"ckpt-{args.resume}.pt"`), "", ""},
