@@ -102,7 +102,8 @@ func (s *script) saves() bool {
 
 var (
 	fileCalls     = set("exists", "isfile", "is_file", "isdir", "is_dir", "glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "latest_step", "get_last_checkpoint", "find_latest_checkpoint")
-	progressWord  = regexp.MustCompile(`(?i)^\w*(epoch|step|iter|optim)\w*$`)
+	progressWord  = regexp.MustCompile(`^(\w*(?i:epoch)\w*|(\w*(?i:step|optim(i[sz]er)?)|(\w*_)?(?i:(n|i|cur|curr|start|last|begin|global|train)?iter(ation)?)|\w*[a-z]Iter(ation)?)s?\d*([A-Z_]\w*)?)$`) // as a part of a name, not criterion
+	otherWord     = regexp.MustCompile(`(?i)(^|_)(get|next|make|build|create)_(\w+_)?iter$|_(device|type|name|class|cls)$`)                                                                               // a function, a choice
 	lengthWord    = regexp.MustCompile(`(?i)^(n|nb|num|max|total)_|(epoch|step|iter|iteration)s$|_per_`)
 	restoreWord   = regexp.MustCompile(`(?i)(load|restore|resume).*(ckpt|checkpoint|snapshot|state)|(ckpt|checkpoint|snapshot|state).*(load|restore|resume)|^(resume|restore)$`)
 	maxBlockLines = 200
@@ -484,7 +485,7 @@ func (s *script) loads(from, to, depth int) (loads, progress bool) {
 
 // isProgress reports whether a name is that of a position in the training, not of its length.
 func isProgress(name string) bool {
-	return progressWord.MatchString(name) && !lengthWord.MatchString(name)
+	return progressWord.MatchString(name) && !lengthWord.MatchString(name) && !otherWord.MatchString(name)
 }
 
 // returnsProgress reports whether the script reads progress from what a function of it returns.
