@@ -248,7 +248,7 @@ func (s *script) startsLoop(from, to int) bool {
 }
 
 // callsFreely reports whether the function of a statement is called without an argument that is unset by default. A function of
-// another file must be called; a method of the script may be called by its framework.
+// another file or within another function must be called; a method of the script may be called by its framework.
 func (s *script) callsFreely(st *statement) bool {
 	called, body := false, s.defined(last(st.scope))
 	saves := body >= 0 && s.returnsProgress(last(st.scope)) && slices.ContainsFunc(s.statements[body:s.blockEnd(body)], func(st statement) bool {
@@ -274,7 +274,8 @@ func (s *script) callsFreely(st *statement) bool {
 			return true
 		}
 	}
-	return st.scope == "" || !called && !s.elsewhere(st.line)
+	outer := st.scope[:max(0, strings.LastIndexByte(st.scope, '.'))]
+	return st.scope == "" || !called && !s.elsewhere(st.line) && s.defined(last(outer)) < 0
 }
 
 // fileNames appends the base names of the files that tokens mention, in strings or by variables to the given depth, as
