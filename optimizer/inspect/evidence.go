@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,7 +62,7 @@ func (s *script) useOf(o *option) optionUse {
 			}
 			continue
 		}
-		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) {
+		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) && (!o.another() || itself(t[2:])) {
 			if aliases[st.scope] == nil {
 				aliases[st.scope] = map[string]bool{}
 			}
@@ -99,7 +100,7 @@ func composes(t []token) bool {
 
 var (
 	pathCalls = set("str", "Path", "PurePath", "PosixPath", "fspath", "join", "expanduser", "expandvars", "abspath", "realpath", "normpath", "dirname", "basename", "format", "strip", "rstrip",
-		"resolve", "absolute", "joinpath", "with_suffix", "to_absolute_path", "sorted", "max", "list", "next")
+		"resolve", "absolute", "joinpath", "with_suffix", "to_absolute_path", "split", "rsplit", "find", "rfind", "index", "replace", "sorted", "max", "list", "next")
 	finderName = regexp.MustCompile(`(?i)latest|newest|(^|_)last|(find|get|search|resolve|select)\w*(ckpt|checkpoint|snapshot)`)
 )
 
@@ -155,7 +156,7 @@ func (s *script) mention(o *option, t []token, aliases map[string]bool) int {
 func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse {
 	st := &s.statements[i]
 	if head := st.tokens[0].s; head == "if" || head == "elif" {
-		return s.useInCondition(i, at)
+		return s.useInCondition(o, i, at, aliases)
 	}
 	t := st.tokens
 	if k := slices.IndexFunc(t[:at], func(one token) bool { return one.kind == name && one.s == "if" }); k > 0 { // state = load(…) if args.resume else None
@@ -174,36 +175,45 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 		position := slices.IndexFunc(args, func(a argument) bool {
 			return s.mention(o, a.tokens, aliases) >= 0 || o.how != byParser && len(a.tokens) == 1 && slices.Contains(o.names, a.tokens[0].s)
 		})
-		if position < 0 {
+		if position < 0 || o.another() && !itself(args[position].tokens) {
 			continue
 		}
-		if u := s.useInCall(i, k, args, position); u.use > best.use {
+		if u := s.useInCall(o, i, k, args, position); u.use > best.use {
 			best = u
 		}
 	}
 	return best
 }
 
-// useInCondition returns the use of an option in the condition of statement i: what the block loads that it selects.
-func (s *script) useInCondition(i, at int) optionUse {
+// useInCondition returns the use of an option in the condition of statement i: what the block loads that it selects. Unless its name
+// says that it resumes, the block must load from the option's value, if it has one, and restore progress from that, and not train.
+func (s *script) useInCondition(o *option, i, at int, aliases map[string]bool) optionUse {
 	st := &s.statements[i]
 	t := st.tokens
 	from, to := s.branch(i, negates(t, at))
+	choice := numericChoice(t, at)
+	for j, one := range t {
+		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
+			choice = one.s
+			break
+		}
+	}
 	loads, progress := s.loads(from, to, 1)
+	if loads && knobRank(KnobResume, o) < 0 {
+		c := carrier{o, maps.Clone(aliases), o.toggle || choice != "", true, o.another()}
+		if c.held == nil {
+			c.held = map[string]bool{}
+		}
+		loads, progress = s.loadsBy(c, from, to, c.toggle, 1)
+		loads = loads && !s.trains(from, to)
+	}
 	configured := slices.ContainsFunc(s.statements[from:to], func(st statement) bool { return s.configures(st.tokens) })
 	if !configured && (!loads || !progress && !s.startsLoop(from, to)) {
 		return optionUse{}
 	}
-	u := optionUse{use: restored, line: s.loadLine(from, to), snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: s.loadsWeights(from, to)}
+	u := optionUse{use: restored, line: s.loadLine(from, to), choice: choice, snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: s.loadsWeights(from, to)}
 	if configured {
-		u = optionUse{use: passed, line: st.line}
-	}
-	u.choice = numericChoice(t, at)
-	for j, one := range t {
-		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
-			u.choice = one.s
-			break
-		}
+		u.use, u.line, u.snapshots, u.weights = passed, st.line, nil, false
 	}
 	return u
 }
@@ -356,16 +366,20 @@ func (s *script) loadLine(from, to int) int {
 
 // useInCall returns the use of an option that is the argument at a position of the call at token k of statement i: a load whose
 // result restores progress, a function of the script that loads by this argument, or code outside the script.
-func (s *script) useInCall(i, k int, args []argument, position int) optionUse {
+func (s *script) useInCall(o *option, i, k int, args []argument, position int) optionUse {
 	st := &s.statements[i]
 	t, a := st.tokens, args[position]
 	callee, full := t[k].s, s.resolve(t[k].s)
 	if k > 1 && t[k-1].s == "." {
 		full = s.resolve(t[k-2].s) + "." + callee
 	}
-	if at := s.defined(callee); at >= 0 {
-		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && s.loadsBy(at, s.parameter(at, a.key, position), 2) {
-			return optionUse{use: restored, line: st.line}
+	if at := s.called(t, k); at >= 0 {
+		parameter := s.parameter(at, a.key, position)
+		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && parameter != "" {
+			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.toggle, knobRank(KnobResume, o) < 0, o.another()}, at+1, s.blockEnd(at), false, 2)
+			if loads && (progress || knobRank(KnobResume, o) >= 0 || s.usesProgressOf(i)) {
+				return optionUse{use: restored, line: st.line}
+			}
 		}
 		return optionUse{}
 	}
@@ -385,6 +399,24 @@ func (s *script) useInCall(i, k int, args []argument, position int) optionUse {
 	return optionUse{}
 }
 
+// called returns the index of the statement that defines the function which is called at token k: a method for an object, a function
+// for a module; -1 for one of code outside the script.
+func (s *script) called(t []token, k int) int {
+	at := s.defined(t[k].s)
+	if at < 0 || k < 2 || t[k-1].s != "." {
+		return at
+	}
+	path, imported := s.aliases[t[k-2].s]
+	method := s.statements[at].scope != ""
+	local := slices.ContainsFunc(s.modules, func(m module) bool {
+		return strings.HasSuffix("/"+strings.ReplaceAll(path, ".", "/")+".py", "/"+m.name)
+	})
+	if method == imported || imported && !local {
+		return -1
+	}
+	return at
+}
+
 // parameter returns the parameter of the function that statement at defines to which an argument is bound: that of its key or of its
 // position; "" without one.
 func (s *script) parameter(at int, key string, position int) string {
@@ -401,27 +433,66 @@ func (s *script) parameter(at int, key string, position int) string {
 	return ""
 }
 
-// loadsBy reports whether the function that statement at defines loads by a parameter: from it, or on the condition of it. Functions
-// of the script to which it passes the parameter are followed to the given depth.
-func (s *script) loadsBy(at int, parameter string, depth int) bool {
-	held := map[string]bool{parameter: parameter != ""} // variables with its value
-	for i := at + 1; i < s.blockEnd(at); i++ {
+// carrier is what may carry the path of a checkpoint, or the decision to load one: an option, and the variables with its value.
+type carrier struct {
+	*option
+	held   map[string]bool
+	toggle bool // nothing is loaded from it
+	folder bool // what is loaded from a file with a fixed name within it does not count
+	exact  bool // only what is loaded from the value itself counts
+}
+
+var (
+	resumeName  = regexp.MustCompile(`(?i)resume|restart|restore|ckpt|checkpoint|snapshot|continue|load`)
+	anotherName = regexp.MustCompile(`(?i)pretrain|init|backbone|data|config|output`)
+)
+
+// another reports whether the name of an option is that of another file or folder than a checkpoint to resume from.
+func (o *option) another() bool {
+	return knobRank(KnobResume, o) < 0 && slices.ContainsFunc(o.names, anotherName.MatchString)
+}
+
+// itself reports whether tokens are a value alone, not composed, nor the argument of a call.
+func itself(t []token) bool {
+	return !slices.ContainsFunc(t, func(one token) bool { return one.kind == operator && one.s != "." && one.s != "[" && one.s != "]" })
+}
+
+// takes reports whether an argument carries the value.
+func (s *script) takes(c carrier, a argument) bool {
+	return s.mention(c.option, a.tokens, c.held) >= 0 && (!c.exact || itself(a.tokens)) && !(c.folder && composes(a.tokens))
+}
+
+// hold adds the variable to which statement i assigns the value, also as an open file.
+func (c *carrier) hold(t []token, by int) {
+	if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) && !c.exact {
+		c.held[t[as+1].s] = true
+	} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) && (!c.exact || itself(t[2:])) && !(c.folder && composes(t[2:])) {
+		c.held[t[0].s] = true
+	}
+}
+
+// loadsBy reports whether statements[from:to] load by a carrier, from it or on the condition of it, or any is loaded, and whether
+// progress comes from what is loaded, or from the path. Functions of the script to which it is passed are followed to the given depth.
+func (s *script) loadsBy(c carrier, from, to int, any bool, depth int) (loads, progress bool) {
+	for i := from; i < to; i++ {
 		t := s.statements[i].tokens
-		by := s.mention(&option{}, t, held)
-		if by < 0 || len(t) > maxExpression {
+		by := s.mention(c.option, t, c.held)
+		if by < 0 && !any || len(t) > maxExpression {
 			continue
 		}
-		if t[0].s == "if" || t[0].s == "elif" {
+		if by >= 0 && (t[0].s == "if" || t[0].s == "elif") {
 			from, to := s.branch(i, negates(t, by))
-			if loads, _ := s.loads(from, to, 1); loads {
-				return true
+			on, _ := s.loads(from, to, 1)
+			loads = loads || on
+			if c.toggle && !any {
+				_, restores := s.loadsBy(c, from, to, true, depth)
+				progress = progress || restores
 			}
 			continue
 		}
-		if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) { // with open(path) as file:
-			held[t[as+1].s] = true
-		} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) {
-			held[t[0].s] = true
+		if by >= 0 {
+			c.hold(t, by)
+			progress = progress || t[1%len(t)].s == "=" && isProgress(t[0].s) && !strings.HasPrefix(t[0].s, "optim") // start_epoch = int(path[-3:])
 		}
 		match := brackets(t)
 		for k := 0; k+1 < len(t); k++ {
@@ -429,15 +500,40 @@ func (s *script) loadsBy(at int, parameter string, depth int) bool {
 				continue
 			}
 			args := arguments(t, match, k+1)
-			position := slices.IndexFunc(args, func(a argument) bool { return s.mention(&option{}, a.tokens, held) >= 0 })
-			inner := s.defined(t[k].s)
+			position := slices.IndexFunc(args, func(a argument) bool { return s.takes(c, a) })
+			inner := s.called(t, k)
+			var l, p bool
 			switch {
-			case position < 0:
-			case loadCalls[t[k].s] || readCalls[t[k].s]:
-				return true
-			case inner < 0 && restoreWord.MatchString(t[k].s):
-				return true
-			case inner >= 0 && inner != at && depth > 0 && s.loadsBy(inner, s.parameter(inner, args[position].key, position), depth-1):
+			case position < 0 && (!any || t[k].s == "load_state_dict"): // what it loads is read elsewhere
+			case inner >= 0 && position < 0:
+				if restoreWord.MatchString(t[k].s) {
+					l, p = s.loads(inner+1, s.blockEnd(inner), depth)
+				}
+			case inner >= 0:
+				if parameter := s.parameter(inner, args[position].key, position); depth > 0 && parameter != "" {
+					l, p = s.loadsBy(carrier{&option{}, set(parameter), c.toggle, c.folder, c.exact}, inner+1, s.blockEnd(inner), false, depth-1)
+				}
+				p = p || l && s.usesProgressOf(i)
+			case loadCalls[t[k].s] || readCalls[t[k].s] || restoreWord.MatchString(t[k].s):
+				l, p = true, s.usesProgressOf(i) || slices.ContainsFunc(t, func(one token) bool {
+					return (one.kind == text || one.kind == name) && isProgress(one.s) && !slices.Contains(c.names, one.s) || one.kind == name && s.holdsProgress(one.s)
+				})
+			}
+			loads, progress = loads || l, progress || p
+		}
+	}
+	return loads, loads && progress
+}
+
+// trains reports whether statements[from:to] contain a training loop, or call one.
+func (s *script) trains(from, to int) bool {
+	for _, st := range s.statements[from:to] {
+		for k, t := range st.tokens[:max(0, len(st.tokens)-2)] {
+			if t.kind != name || st.tokens[k+1].s != "(" {
+				continue
+			}
+			at := s.defined(t.s)
+			if t.s == "backward" || t.s == "apply_gradients" || t.s == "fit" || at >= 0 && slices.ContainsFunc(s.statements[at+1:s.blockEnd(at)], func(st statement) bool { return mentionsName(st.tokens, "backward") }) {
 				return true
 			}
 		}
@@ -567,8 +663,12 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 				note = fmt.Sprintf("resume: nothing in the script restores progress by option %s of %s, so that it is not used", o.flag(), s.place(o.line))
 			}
 			continue
-		case r < 0:
+		case r < 0 && slices.ContainsFunc(o.names, resumeName.MatchString):
 			r = len(optionNames[KnobResume])
+		case r < 0 && knobRank(KnobCheckpointDir, o) >= 0: // of the output
+			continue
+		case r < 0:
+			r = len(optionNames[KnobResume]) + 1
 		}
 		if best == nil || u.use > found.use || u.use == found.use && r < rank {
 			best, found, rank = o, u, r

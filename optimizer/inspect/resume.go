@@ -102,7 +102,8 @@ func (s *script) saves() bool {
 
 var (
 	fileCalls     = set("exists", "isfile", "is_file", "isdir", "is_dir", "glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "latest_step", "get_last_checkpoint", "find_latest_checkpoint")
-	progressWord  = regexp.MustCompile(`(?i)^\w*(epoch|step|iter|optim)\w*$`)
+	progressWord  = regexp.MustCompile(`^(\w*(?i:epoch)\w*|(\w*(?i:step|optim(i[sz]er)?)|(\w*_)?(?i:(n|i|cur|curr|start|last|begin|global|train)?iter(ation)?)|\w*[a-z]Iter(ation)?)s?\d*([A-Z_]\w*)?)$`) // as a part of a name, not criterion
+	otherWord     = regexp.MustCompile(`(?i)(^|_)(get|next|make|build|create)_(\w+_)?iter$|_(device|type|name|class|cls)$`)                                                                               // a function, a choice
 	lengthWord    = regexp.MustCompile(`(?i)^(n|nb|num|max|total)_|(epoch|step|iter|iteration)s$|_per_`)
 	restoreWord   = regexp.MustCompile(`(?i)(load|restore|resume).*(ckpt|checkpoint|snapshot|state)|(ckpt|checkpoint|snapshot|state).*(load|restore|resume)|^(resume|restore)$`)
 	maxBlockLines = 200
@@ -199,7 +200,7 @@ func (s *script) mentionsValue(t []token, wanted string) bool {
 }
 
 // startsLoop reports whether a loop begins at what statements[from:to] assign or restore: by the first of several arguments of a
-// range, or the condition of a while.
+// range, or the condition of a while. The variables of a function are not those of another one, except for the attributes of self.
 func (s *script) startsLoop(from, to int) bool {
 	var set []token
 	for _, st := range s.statements[from:to] {
@@ -215,6 +216,7 @@ func (s *script) startsLoop(from, to int) bool {
 			}
 		}
 	}
+	own := func(t []token, j int) bool { return j > 1 && t[j-1].s == "." && t[j-2].s == "self" }
 	for _, st := range s.statements[to:] {
 		head := st.tokens
 		switch at := slices.IndexFunc(head, func(one token) bool { return one.kind == name && one.s == "range" }); {
@@ -227,15 +229,26 @@ func (s *script) startsLoop(from, to int) bool {
 		case head[0].s != "while":
 			continue
 		}
-		if slices.ContainsFunc(set, func(one token) bool { return one.kind == name && !keywords[one.s] && s.mentionsValue(head, one.s) }) {
-			return true
+		outer := to > from && s.statements[from].scope != "" && s.statements[from].scope != st.scope
+		for j, one := range set {
+			switch {
+			case one.kind != name || keywords[one.s] || one.s == "self":
+			case own(set, j): // an attribute, also in another method
+				for k := range head {
+					if head[k].s == one.s && own(head, k) {
+						return true
+					}
+				}
+			case !outer && s.mentionsValue(head, one.s):
+				return true
+			}
 		}
 	}
 	return false
 }
 
 // callsFreely reports whether the function of a statement is called without an argument that is unset by default. A function of
-// another file must be called; a method of the script may be called by its framework.
+// another file or within another function must be called; a method of the script may be called by its framework.
 func (s *script) callsFreely(st *statement) bool {
 	called, body := false, s.defined(last(st.scope))
 	saves := body >= 0 && s.returnsProgress(last(st.scope)) && slices.ContainsFunc(s.statements[body:s.blockEnd(body)], func(st statement) bool {
@@ -261,7 +274,8 @@ func (s *script) callsFreely(st *statement) bool {
 			return true
 		}
 	}
-	return st.scope == "" || !called && !s.elsewhere(st.line)
+	outer := st.scope[:max(0, strings.LastIndexByte(st.scope, '.'))]
+	return st.scope == "" || !called && !s.elsewhere(st.line) && s.defined(last(outer)) < 0
 }
 
 // fileNames appends the base names of the files that tokens mention, in strings or by variables to the given depth, as
@@ -472,7 +486,7 @@ func (s *script) loads(from, to, depth int) (loads, progress bool) {
 
 // isProgress reports whether a name is that of a position in the training, not of its length.
 func isProgress(name string) bool {
-	return progressWord.MatchString(name) && !lengthWord.MatchString(name)
+	return progressWord.MatchString(name) && !lengthWord.MatchString(name) && !otherWord.MatchString(name)
 }
 
 // returnsProgress reports whether the script reads progress from what a function of it returns.
