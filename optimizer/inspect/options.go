@@ -283,6 +283,12 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 	case len(value) == 2 && value[0].s == "-" && value[1].kind == number:
 		return "-" + value[1].s, true
 	}
+	if value = s.chosen(value); len(value) == 0 {
+		return "", false
+	}
+	if len(value) == 1 {
+		return s.literalAt(value, depth-1)
+	}
 	if v, ok := product(value); ok {
 		return v, true
 	}
@@ -290,7 +296,10 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 		return s.literalAt(s.certainValue(path), depth-1)
 	}
 	switch value[0].s {
-	case "int", "float", "str", "os", "getenv", "environ":
+	case "int", "float", "str", "os", "getenv", "environ", "sys", "argv":
+		if v, known := s.given(value); known {
+			return v, numberForm.MatchString(v) && isPlainNumber(value)
+		}
 		if v, ok := wholeNumber(value); ok && isPlainNumber(value) {
 			return v, true
 		}

@@ -39,7 +39,7 @@ func readCommand(argv []string, dir string, depth int, env map[string]string) *C
 	c := &Command{Argv: argv, Dir: dir, line: readLine(argv), env: maps.Clone(env)}
 	l := &c.line
 	for _, w := range argv[:min(l.args, len(argv))] { // env EPOCHS=3 python …
-		if k, v, ok := strings.Cut(w, "="); ok && isShellName(k) {
+		if k, v, ok := strings.Cut(w, "="); ok && isShellName(k) && w != l.code {
 			if c.env == nil {
 				c.env = map[string]string{}
 			}
@@ -71,6 +71,9 @@ func readCommand(argv []string, dir string, depth int, env map[string]string) *C
 	}
 	var toggles map[string]bool
 	if c.source != nil {
+		for _, s := range []*script{c.source, c.resuming()} {
+			s.args, s.env = argv[l.args:], c.env
+		}
 		toggles = c.resuming().toggles()
 	}
 	c.words = readWords(argv, l.args, len(argv), toggles)
