@@ -94,7 +94,7 @@ func inspectShellAt(path string, data []byte, args []string, depth int) Inspecti
 	var missing []string
 	score := 0
 	dir := "" // target of the last cd; "" before the first one
-	for _, c := range shellCommands(src, home, args) {
+	for _, c := range shellCommands(src, home, args, nil) {
 		if c.words[0] == "cd" && len(c.words) > 1 {
 			dir = at(dir, c.words[1])
 			continue

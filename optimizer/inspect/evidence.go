@@ -200,7 +200,7 @@ func (s *script) useInCondition(o *option, i, at int, aliases map[string]bool) o
 	}
 	loads, progress := s.loads(from, to, 1)
 	if loads && knobRank(KnobResume, o) < 0 {
-		c := carrier{o, maps.Clone(aliases), o.toggle || choice != "", true, o.another()}
+		c := carrier{o, maps.Clone(aliases), o.switches() || choice != "", true, o.another()}
 		if c.held == nil {
 			c.held = map[string]bool{}
 		}
@@ -376,7 +376,7 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 	if at := s.called(t, k); at >= 0 {
 		parameter := s.parameter(at, a.key, position)
 		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && parameter != "" {
-			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.toggle, knobRank(KnobResume, o) < 0, o.another()}, at+1, s.blockEnd(at), false, 2)
+			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.switches(), knobRank(KnobResume, o) < 0, o.another()}, at+1, s.blockEnd(at), false, 2)
 			if loads && (progress || knobRank(KnobResume, o) >= 0 || s.usesProgressOf(i)) {
 				return optionUse{use: restored, line: st.line}
 			}
@@ -654,7 +654,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		if o.truth && u.choice == "" && (unset || r >= 0) {
 			u.choice = "True"
 		}
-		if u.use == restored && !o.toggle && !o.truth && unset && path == nil {
+		if u.use == restored && !o.switches() && unset && path == nil {
 			path = o
 		}
 		switch {
@@ -670,7 +670,11 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		case r < 0:
 			r = len(optionNames[KnobResume]) + 1
 		}
-		if best == nil || u.use > found.use || u.use == found.use && r < rank {
+		better := best == nil || u.use > found.use || u.use == found.use && r < rank
+		if best != nil && u.use == restored && found.use == restored && u.line == found.line && o.switches() != best.switches() {
+			better = o.switches() && r <= len(optionNames[KnobResume]) // it lets the other one load, if its name says so
+		}
+		if better {
 			best, found, rank = o, u, r
 		}
 	}
@@ -683,7 +687,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	flag := best.flag()
 	k := knob{Name: KnobResume, Template: flag + "={path}", Source: fmt.Sprintf("option %s in %s", flag, s.place(best.line))}
 	switch {
-	case (best.toggle || best.truth) && path != nil: // it loads what another option names
+	case best.switches() && path != nil: // it loads what another option names
 		k.Template = strings.TrimSuffix(flag+"="+found.choice, "=") + " " + path.flag() + "={path}"
 	case best.toggle:
 		k.Template = flag

@@ -109,6 +109,9 @@ func (c *Command) Lengths() []length {
 		all = append(all, d)
 	}
 	ofEpoch := slices.ContainsFunc(all, func(f lengthClue) bool { _, ok := amount(f.value); return ok && f.unit == unitEpoch && f.name != "" })
+	if c.obscure() {
+		all = slices.DeleteFunc(all, func(f lengthClue) bool { return f.confidence != Stated })
+	}
 	var out []length
 	settled := map[string]bool{} // the last part of a name, or a unit
 	for _, f := range all {
@@ -140,6 +143,11 @@ func (c *Command) Lengths() []length {
 	return out
 }
 
+// obscure reports whether a shell script gives the command arguments that it does not show, which may set the length.
+func (c *Command) obscure() bool {
+	return slices.ContainsFunc(c.words, func(w word) bool { return w.form == positional && w.value == unknown })
+}
+
 // OfEnvironment reports whether a length counts steps of a simulated environment in a script with its own training
 // loop, where one optimizer step takes many of them.
 func (c *Command) OfEnvironment(l length) bool {
@@ -160,7 +168,7 @@ func (c *Command) lengthsStated() []lengthClue {
 	for _, w := range slices.Backward(c.words) {
 		n, help := c.optionOf(w)
 		unit := unitOf(n, help)
-		if unit == "" || w.form == bare {
+		if unit == "" {
 			continue
 		}
 		source := fmt.Sprintf("%s on the command line", strings.Join(c.Argv[w.at:w.at+w.width], " "))

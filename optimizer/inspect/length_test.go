@@ -104,9 +104,21 @@ func TestLengths(t *testing.T) {
 		"bash all_arguments.sh":                                                   "12 epoch declared",
 		"mpirun -n 4 python argparse_train.py --epochs 4":                         "4 epoch stated",
 		"deepspeed --num_gpus 2 argparse_train.py --epochs 4":                     "4 epoch stated",
+		// By position and by the environment.
+		"python arguments.py 1 20":            "20 epoch inferred",
+		"python -u arguments.py --fast 20":    "20 epoch inferred",
+		"python arguments_default.py 20":      "20 epoch inferred",
+		"python arguments_default.py":         "5 epoch inferred",
+		"env LR=1 EPOCHS=3 python environ.py": "3 epoch inferred",
+		"EPOCHS=3 python environ.py":          "3 epoch inferred",
+		"EPOCHS= python environ.py":           "",
+		"python environ.py":                   "10 epoch inferred",
 		// No limit, or unknown.
 		"python argparse_train.py --epochs 0":    "",
 		"python argparse_train.py --epochs None": "",
+		"python arguments.py":                    "",
+		"python arguments.py 1 2:3":              "",
+		"python arguments_sum.py 1 2":            "",
 		"./train --fast":                         "",
 		"python missing.py":                      "",
 		"bash option_loop.sh --lr 0.1":           "",
@@ -128,6 +140,65 @@ func TestLengths(t *testing.T) {
 				t.Errorf("have %q, want %q", have, want)
 			}
 		})
+	}
+}
+
+// TestLengthOfShellCommands: the arguments that a shell collects in variables and arrays are those of the training. Arguments
+// that it does not show may set another length than the default.
+func TestLengthOfShellCommands(t *testing.T) {
+	const train = "python argparse_train.py"
+	for _, test := range []struct{ text, want string }{
+		{"EPOCHS=440\nARGS=\"--epochs $EPOCHS\"\n" + train + " $ARGS", "440 epoch stated"},
+		{"OPTS=\"--lr 0.1\"\nOPTS=\"$OPTS --epochs 5\"\n" + train + " ${OPTS}", "5 epoch stated"},
+		{"ARGS=\"\n  --lr 0.1 \\\n  --max-steps 500000\n\"\ntorchrun argparse_train.py \\\n $ARGS --save x", "500000 step stated"},
+		{": ${EPOCHS:=440}\nARGS=\"--seed 1\"\nARGS+=\" --epochs=$EPOCHS\"\n" + train + " $ARGS", "440 epoch stated"},
+		{": ${D:=${1:-\"/data\"}}\n: ${N:=7}\n" + train + " --epochs $N", "7 epoch stated"},
+		{"E=5\nargs=(\n --epochs $E # few\n --lr 0.1\n)\n" + train + " \"${args[@]}\"", "5 epoch stated"},
+		{"args=(--lr 0.1)\nargs+=(--epochs 5)\n" + train + " \"${args[@]}\"", "5 epoch stated"},
+		{"args=(\"--name=a b\" --epochs 5)\n" + train + " \"${args[@]}\" ${none[@]} \"${none[@]}\"", "5 epoch stated"},
+		{"declare -a CMD\nCMD=( 'python' '-u' )\n\"${CMD[@]}\" argparse_train.py \"$@\"", "12 epoch declared"},
+		{"CMD=\"" + train + "\"\nCMD+=\" --epochs=44\"\ntime $CMD |& tee log", "44 epoch stated"},
+		{"e=44\nrun_cmd=\"A=1 " + train + " --epochs $e &> log\"\necho ${run_cmd}\neval ${run_cmd}", "44 epoch stated"},
+		{"PY=\"python -u\"\n$PY argparse_train.py ${UNSET_ARGS} --epochs 6", "6 epoch stated"},
+		{"$(which python) argparse_train.py", "12 epoch declared"},
+		{"python $(flags) argparse_train.py", "12 epoch declared"},
+		{"EPOCHS=9 python environ.py", "9 epoch inferred"},
+		{"export LR=1 EPOCHS=9\nnice python environ.py", "9 epoch inferred"},
+		{"EPOCHS=9\npython environ.py", "10 epoch inferred"},
+		{"N=6\npython arguments.py 1 $N", "6 epoch inferred"},
+		{train + " ${UNSET_ARGS}", "12 epoch declared"},
+		{train + " --name $(date)", "12 epoch declared"},
+		{train + " --name \"$(date) $ARGS\"", "12 epoch declared"},
+		// Unknown arguments.
+		{train + " $(arguments)", ""},
+		{train + " $(arguments) --epochs 3", "3 epoch stated"},
+		{"ARGS=$(arguments)\n" + train + " --lr 1 $ARGS", ""},
+		{"ARGS=\"--epochs $(number)\"\n" + train + " $ARGS", ""},
+		{"source config.sh\n" + train + " $ARGS", ""},
+		{"for ARGS in \"--epochs 3\"; do true; done\n" + train + " $ARGS", ""},
+		{"run() {\n" + train + " \"$@\"\n}\nrun --epochs 3", ""},
+		{train + " --epochs $UNSET_EPOCHS --lr 0.1", ""},
+		{"N=$((3*4))\n" + train + " --epochs $N", ""},
+		// Branches.
+		{"log() {\n echo \"$1\"\n}\n" + train + " \"$@\"", "12 epoch declared"},
+		{"ARGS=\n[ -n \"$UNSET_EPOCHS\" ] && ARGS+=\" --epochs=$UNSET_EPOCHS\"\n[ 1 -gt 0 ] && ARGS+=\" --amp\"\n" + train + " $ARGS", "12 epoch declared"},
+		{"if [ \"$1\" == train ]; then\n" + train + " --epochs 3\nelse\n" + train + " --epochs 4\nfi", ""}, // which is meant?
+		{"set -e\nM=eval\nif [ $M == train ]; then\n" + train + " --epochs 3\nelse\n" + train + " --epochs 4\nfi", "4 epoch stated"},
+		{"[ -n \"$1\" ] && N=$1\n[ -z \"$1\" ] && N=6 && N=7\n" + train + " --epochs $N", "7 epoch stated"},
+		{"P=tf32\nif [ $P = fp16 ]; then A=\"--epochs 3\"\nelif [ $P = tf32 ]; then A=\"--epochs 5\"\nelse A=\"--epochs 6\"\nfi\n" + train + " $A", "5 epoch stated"},
+		{"if [ -f x ]; then\n" + train + " --epochs 3\nelse\n" + train + " --epochs 4\nfi", ""},
+		{"N=7\nwhile [ $# -gt 0 ]; do\n case $1 in\n --epochs) N=$2; shift ;;\n esac\n shift\ndone\n" + train + " --epochs $N", "7 epoch stated"},
+		{"set -- --epochs 7\n" + train + " \"$@\"", "7 epoch stated"},
+		{"if [ -f x ]; then set -- --epochs 7; fi\n" + train + " \"$@\"", ""},
+		{"while true; do\n" + train + " --epochs 3\ndone", ""},
+	} {
+		var got []string
+		for _, l := range ReadCommand([]string{"bash", "-c", test.text}, commandsDir).Lengths() {
+			got = append(got, fmt.Sprintf("%g %s %s", l.Units, l.Unit, l.Confidence))
+		}
+		if have := strings.Join(got, ", "); have != test.want {
+			t.Errorf("%s\nhave %q, want %q", test.text, have, test.want)
+		}
 	}
 }
 

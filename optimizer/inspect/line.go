@@ -141,6 +141,7 @@ func (l line) interpreter(from int, python bool) line {
 			l.close(i)
 			l.program, l.args = filepath.Base(w), i+1
 			return l
+		case w == unknown && slices.ContainsFunc(l.argv[i:], func(a string) bool { return strings.HasSuffix(a, ".py") }): // options
 		case python && !strings.HasPrefix(w, "-"):
 			l.close(i)
 			l.script, l.args = w, i+1 // a script without .py

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"os"
 	"strconv"
 	"strings"
 )
@@ -9,7 +10,7 @@ import (
 const maxExpression = 100
 
 // wholeNumber returns the last positive whole number among the tokens in decimal notation, including strings that
-// contain one ("64" in os.environ.get("X", "64")). ok is false without any.
+// contain one ("64" in os.environ.get("X", "64")). The index in sys.argv[1] is none. ok is false without any.
 func wholeNumber(tokens []token) (string, bool) {
 	for i := len(tokens) - 1; i >= 0; i-- {
 		t := tokens[i]
@@ -17,6 +18,9 @@ func wholeNumber(tokens []token) (string, bool) {
 			continue
 		}
 		if i > 0 && t.kind == number && tokens[i-1].kind == operator && tokens[i-1].s == "-" {
+			continue
+		}
+		if i > 1 && tokens[i-1].s == "[" && tokens[i-1].kind == operator && tokens[i-2].kind == name {
 			continue
 		}
 		n, err := strconv.ParseInt(strings.ReplaceAll(t.s, "_", ""), 0, 64)
@@ -42,6 +46,58 @@ func isPlainNumber(tokens []token) bool {
 		}
 	}
 	return true
+}
+
+// given returns the argument of the script, or the variable of its environment, that an expression reads: 20 of
+// int(sys.argv[1]), 3 of os.environ.get("EPOCHS", 10). known is false when it reads neither or the variable is unset; v is ""
+// for a missing argument.
+func (s *script) given(value []token) (v string, known bool) {
+	for i, t := range value {
+		switch {
+		case i+3 < len(value) && t.s == "argv" && value[i+1].s == "[" && value[i+2].kind == number && value[i+3].s == "]":
+			if n, err := strconv.Atoi(value[i+2].s); err == nil && n > 0 && n <= len(s.args) {
+				v = s.args[n-1]
+			}
+			return v, true
+		case t.kind == text && i > 1 && (value[i-2].s == "get" || value[i-2].s == "getenv" || value[i-2].s == "environ"):
+			if v, known = s.env[t.s]; !known {
+				v, known = os.LookupEnv(t.s)
+			}
+			return v, known
+		}
+	}
+	return "", false
+}
+
+// chosen returns the part of A if len(sys.argv) > N else B that has effect, or the value itself; nil for another condition.
+func (s *script) chosen(value []token) []token {
+	depth, then := 0, -1
+	for i, t := range value {
+		switch {
+		case t.kind == operator && strings.Contains("([{", t.s):
+			depth++
+		case t.kind == operator && strings.Contains(")]}", t.s):
+			depth--
+		case t.kind == name && t.s == "if" && depth == 0 && then < 0:
+			then = i
+		case t.kind == name && t.s == "else" && depth == 0 && then >= 0:
+			c := value[then+1 : i]
+			if len(c) != 8 || c[0].s != "len" || c[4].s != "argv" || c[7].kind != number {
+				return nil
+			}
+			n, err := strconv.Atoi(c[7].s)
+			have := len(s.args) + 1
+			met, ok := map[string]bool{">": have > n, ">=": have >= n, "==": have == n, "<": have < n, "!=": have != n}[c[6].s]
+			switch {
+			case err != nil || !ok:
+				return nil
+			case met:
+				return value[:then]
+			}
+			return value[i+1:]
+		}
+	}
+	return value
 }
 
 // lastString returns the last string literal among the tokens.

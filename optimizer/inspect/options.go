@@ -133,6 +133,9 @@ func declaredBy(c *call) (o option) {
 	return o
 }
 
+// switches reports whether the option only turns something on.
+func (o *option) switches() bool { return o.toggle || o.truth }
+
 // name adds a spelling of the option.
 func (o *option) name(spelling string) {
 	spelling, _, pair := strings.Cut(spelling, "/") // click: --shout/--no-shout
@@ -300,6 +303,12 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 	case len(value) == 2 && value[0].s == "-" && value[1].kind == number:
 		return "-" + value[1].s, true
 	}
+	if value = s.chosen(value); len(value) == 0 {
+		return "", false
+	}
+	if len(value) == 1 {
+		return s.literalAt(value, depth-1)
+	}
 	if v, ok := product(value); ok {
 		return v, true
 	}
@@ -307,7 +316,10 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 		return s.literalAt(s.certainValue(path), depth-1)
 	}
 	switch value[0].s {
-	case "int", "float", "str", "os", "getenv", "environ":
+	case "int", "float", "str", "os", "getenv", "environ", "sys", "argv":
+		if v, known := s.given(value); known {
+			return v, numberForm.MatchString(v) && isPlainNumber(value)
+		}
 		if v, ok := wholeNumber(value); ok && isPlainNumber(value) {
 			return v, true
 		}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,27 +21,36 @@ type Command struct {
 	Script string
 
 	line   line
-	words  []word        // the program's own arguments
-	source *script       // parsed Script; nil without one
-	whole  *script       // the same with the local modules that it imports; nil without them
-	config []configEntry // settings in configuration files
-	inner  *Command      // the command run by a shell script; its arguments cannot be changed
-	many   bool          // the shell script runs several trainings, or one in a loop
+	words  []word            // the program's own arguments
+	source *script           // parsed Script; nil without one
+	whole  *script           // the same with the local modules that it imports; nil without them
+	config []configEntry     // settings in configuration files
+	env    map[string]string // variables that it sets or its shell script exports
+	inner  *Command          // the command run by a shell script; its arguments cannot be changed
+	many   bool              // the shell script runs several trainings, or one in a loop
 }
 
 // ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files
 // of at most maxSource and 1 MiB. Unreadable parts are unknown. A shell script is followed if its command is literal.
-func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0) }
+func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0, nil) }
 
 // readCommand is ReadCommand at a given nesting depth. It locates the script by the kind of command line: shell
 // script, inline code, script file, module, or a program given by its path whose #! line names an interpreter.
-func readCommand(argv []string, dir string, depth int) *Command {
-	c := &Command{Argv: argv, Dir: dir, line: readLine(argv)}
+func readCommand(argv []string, dir string, depth int, env map[string]string) *Command {
+	c := &Command{Argv: argv, Dir: dir, line: readLine(argv), env: maps.Clone(env)}
 	l := &c.line
+	for _, w := range argv[:min(l.args, len(argv))] { // env EPOCHS=3 python …
+		if k, v, ok := strings.Cut(w, "="); ok && isShellName(k) && w != l.code {
+			if c.env == nil {
+				c.env = map[string]string{}
+			}
+			c.env[k] = v
+		}
+	}
 	switch {
 	case l.shell:
 		if depth < maxNesting {
-			c.inner, c.many = shellInner(l, dir, depth)
+			c.inner, c.many = shellInner(l, dir, depth, c.env)
 		}
 	case l.code != "":
 		c.source = parse(l.code)
@@ -57,11 +67,14 @@ func readCommand(argv []string, dir string, depth int) *Command {
 			c.readScript(path)
 		} else if err == nil && fileKind(path, head) == kindShell && depth < maxNesting {
 			l.script, l.shell = argv[l.args-1], true
-			c.inner, c.many = shellInner(l, dir, depth)
+			c.inner, c.many = shellInner(l, dir, depth, c.env)
 		}
 	}
 	var toggles map[string]bool
 	if c.source != nil {
+		for _, s := range []*script{c.source, c.resuming()} {
+			s.args, s.env = argv[l.args:], c.env
+		}
 		toggles = c.resuming().toggles()
 	}
 	c.words = readWords(argv, l.args, len(argv), toggles)
@@ -153,7 +166,7 @@ func (s *script) place(line int) string {
 // shellInner returns the training command in a shell script or in the text of bash -c; nil without a literal one.
 // many reports that it runs several trainings, in sequence or in a loop, so that the length of the job is unknown. Of
 // several commands, the one with the highest score is returned, the last among equals.
-func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
+func shellInner(l *line, dir string, depth int, env map[string]string) (best *Command, many bool) {
 	text, home := l.code, dir
 	if l.code == "" {
 		path := at(dir, l.script)
@@ -165,7 +178,7 @@ func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 		home = filepath.Dir(path)
 	}
 	loops, trainings := 0, 0
-	for _, sh := range shellCommands(text, home, l.shellArguments()) {
+	for _, sh := range shellCommands(text, home, l.shellArguments(), env) {
 		switch w := sh.words[0]; {
 		case w == "cd" && len(sh.words) > 1:
 			dir = at(dir, sh.words[1])
@@ -175,9 +188,9 @@ func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 		case w == "done":
 			loops--
 		}
-		inner := readCommand(sh.words, dir, depth+1)
+		inner := readCommand(sh.words, dir, depth+1, sh.env)
 		if inner.source == nil && inner.line.script != "" && dir != home {
-			inner = readCommand(sh.words, home, depth+1)
+			inner = readCommand(sh.words, home, depth+1, sh.env)
 		}
 		if inner.score() > 0 && (best == nil || inner.score() >= best.score()) {
 			best = inner

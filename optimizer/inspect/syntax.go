@@ -74,7 +74,9 @@ type imported struct {
 // script is a parsed source file, the input of all findings.
 type script struct {
 	lines       []string
-	modules     []module // other files at the end of lines
+	args        []string          // sys.argv[1:]
+	env         map[string]string // variables that extend its environment
+	modules     []module          // other files at the end of lines
 	statements  []statement
 	imports     []imported
 	calls       []call

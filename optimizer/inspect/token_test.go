@@ -141,7 +141,7 @@ func TestWorkingDirectoryInShell(t *testing.T) {
 		"python $(date)/train.py":                        "python /train.py",
 	} {
 		var got []string
-		for _, c := range shellCommands(src, "dir", nil) {
+		for _, c := range shellCommands(src, "dir", nil, nil) {
 			got = append(got, strings.Join(c.words, " "))
 		}
 		if text := strings.Join(got, "; "); text != want {
@@ -153,11 +153,12 @@ func TestWorkingDirectoryInShell(t *testing.T) {
 // FuzzShellCommands: parsing terminates for any text, and every command has at least one word.
 func FuzzShellCommands(f *testing.F) {
 	seeds(f, "testdata/*.sh")
-	for _, s := range []string{"a=$(b $(c", "${", "\"$", "<<E\n", "'", "a\\", "x=1; $x ${x:-2} $9 $@", "`pwd`/`$(pwd", "cat <<-'EOF'\nEOF\nz"} {
+	for _, s := range []string{"a=$(b $(c", "${", "\"$", "<<E\n", "'", "a\\", "x=1; $x ${x:-2} $9 $@", "`pwd`/`$(pwd", "cat <<-'EOF'\nEOF\nz",
+		"a=(1 $2\nb+=(\"${a[@]}\" x) && $a ${b[@]:1} ${c[", "eval 'eval \"$x\"'; x='eval $x'; eval $x", "f() {\nif [ $1 ]; then a; else b; fi\n}\n", "if\n}\nfi done {", ")", "A=b; A=$A$A; ${A:=${A:-${A:+$A}}}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		for _, c := range shellCommands(src, "dir", []string{"1", "a b"}) {
+		for _, c := range shellCommands(src, "dir", []string{"1", "a b"}, nil) {
 			if len(c.words) == 0 || c.line < 1 {
 				t.Fatalf("%+v", c)
 			}
