@@ -672,7 +672,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		}
 		better := best == nil || u.use > found.use || u.use == found.use && r < rank
 		if best != nil && u.use == restored && found.use == restored && u.line == found.line && o.switches() != best.switches() {
-			better = o.switches() && r <= len(optionNames[KnobResume]) // it lets the other one load, if its name says so
+			better = o.switches() && r <= len(optionNames[KnobResume]) // by its name, it lets the other one load
 		}
 		if better {
 			best, found, rank = o, u, r

@@ -94,7 +94,7 @@ func TestFacts(t *testing.T) {
 	f.Checkpoints = nil
 	if got, w := fmt.Sprintf("%+v", f), fmt.Sprintf("%+v", Facts{Framework: "keras", Unit: "step", PID: 7, Training: 1,
 		WorldSize: 2, Step: 20, Samples: math.NaN(), SamplesPerStep: 8, EpochSamples: math.NaN(), Threads: 4, Workers: 0, StepTime: time.Second / 4,
-		DataWait: 0.25, Optimizer: 0.1, Saving: 0.05, Stepping: 10 * time.Second, Waiting: 2500 * time.Millisecond, CanSave: true, CanStop: true, CanSetWorkers: true, Processes: []Process{{PID: 7, Step: 20}}}); got != w {
+		DataWait: 0.25, Optimizer: 0.1, Saving: 0.05, Stepping: 10 * time.Second, Waiting: 2500 * time.Millisecond, CanSave: true, CanStop: true, CanSetWorkers: true, Saves: 1, Processes: []Process{{PID: 7, Step: 20}}}); got != w {
 		t.Errorf("facts\n%s, want\n%s", got, w)
 	}
 	report(t, dir, 7, `finished "mono":6,"time":10,"training":1`)
