@@ -126,6 +126,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.stateBatch(a)
+	if r.resumption.How == inspect.ResumeProtocol {
+		_ = os.MkdirAll(r.dir.Path("checkpoint"), 0o700) // otherwise the script makes it
+	}
 	speedMeasured := r.measureSpeed() // while the supervisor starts
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), Stdin: r.jobInput(), RunDir: r.dir.Dir(),

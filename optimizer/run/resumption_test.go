@@ -551,6 +551,9 @@ func TestKeepsOnlyItsNewestCheckpoint(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.play = func(a *actor) launch.Exit {
+				if _, err := os.Stat(a.setting("OPTIMIZER_CHECKPOINT_DIR")); err != nil && script == byProtocol {
+					t.Error(err)
+				}
 				save := func() {
 					s.save(fmt.Sprintf("ckpt_%d.pt", a.epoch), "state")
 					os.Remove(filepath.Join(s.cfg.Dir, fmt.Sprintf("ckpt_%d.pt", a.epoch-1)))
