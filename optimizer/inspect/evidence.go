@@ -602,6 +602,9 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		if u.use == restored && !o.toggle && unset {
 			paths[o] = u
 		}
+		if r >= len(optionNames[KnobResume]) && !o.toggle && u.use == restored && s.underAnother(o, u.from) {
+			continue
+		}
 		if best == nil || u.use > found.use || u.use == found.use && r < rank {
 			best, found, rank = o, u, r
 		}
@@ -635,6 +638,23 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		k.Source += ", loaded in " + s.place(found.line)
 	}
 	return k, true
+}
+
+// underAnother reports whether statement i, which loads from the value of an option, runs only if another option is set whose name says
+// that it resumes.
+func (s *script) underAnother(o *option, i int) bool {
+	for k := s.statements[i].parent; k >= 0; k = s.statements[k].parent {
+		t := s.statements[k].tokens
+		if t[0].s != "if" && t[0].s != "elif" || mentionsName(t, "or") {
+			continue
+		}
+		for j, one := range t {
+			if one.kind == name && s.optionTarget(t, j) && resumeName.MatchString(one.s) && !slices.Contains(o.names, one.s) && s.unsetOption(one.s) && !negates(t, j) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // loadsOnly reports whether the statements by which a toggle resumes load from the value of another option, and nothing without it.

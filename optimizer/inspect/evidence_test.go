@@ -55,6 +55,7 @@ func TestResumeOption(t *testing.T) {
 			"--resume"},
 		"a toggle and the second path": {"p.add_argument(\"--resume\", action=\"store_true\")\np.add_argument(\"--teacher_ckpt\", default=None)\np.add_argument(\"--checkpoint\", default=\"\")", "if args.teacher_ckpt:\n    t = torch.load(args.teacher_ckpt)\n    n = t[\"step\"]\n" + by("if args.resume", "args.checkpoint"), "",
 			"--resume --checkpoint={path}"},
+		"a path and a toggle": {"p.add_argument(\"--ckpt\", default=None)\np.add_argument(\"--go_on_from_checkpoint\", action=\"store_true\")", by("if args.go_on_from_checkpoint", "args.ckpt"), "", "--go_on_from_checkpoint --ckpt={path}"},
 		"without a condition": {`p.add_argument("resume_dir", default="x")` + "\n" + `p.add_argument("--from", dest="start_from")`, "c = torch.load(args.start_from)\nstart = c.get(\"epoch\", 0)", "", "--from={path}"},
 		"into a dictionary": {`p.add_argument("--resume", default="")`, "state = {\"model\": model, \"optimizer\": optimizer, \"epoch\": 0}\nif args.resume:\n    fabric.load(args.resume, state)", "",
 			"--resume={path}"},
