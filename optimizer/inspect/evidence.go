@@ -181,10 +181,8 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 			continue
 		}
 		args := arguments(t, match, k+1)
-		position := slices.IndexFunc(args, func(a argument) bool {
-			return s.mention(o, a.tokens, aliases) >= 0 || o.how != byParser && len(a.tokens) == 1 && slices.Contains(o.names, a.tokens[0].s)
-		})
-		if position < 0 || o.another() && !itself(args[position].tokens) {
+		position := slices.IndexFunc(args, func(a argument) bool { return s.takes(carrier{option: o, held: aliases, exact: o.another()}, a) })
+		if position < 0 {
 			continue
 		}
 		if u := s.useInCall(o, i, k, args, position); u.use > best.use {
@@ -390,10 +388,11 @@ func itself(t []token) bool {
 
 // takes reports whether an argument carries the value.
 func (s *script) takes(c carrier, a argument) bool {
-	return s.mention(c.option, a.tokens, c.held) >= 0 && (!c.exact || itself(a.tokens)) && !(c.folder && composes(a.tokens))
+	alone := c.how != byParser && len(a.tokens) == 1 && slices.Contains(c.names, a.tokens[0].s)
+	return (alone || s.mention(c.option, a.tokens, c.held) >= 0) && (!c.exact || itself(a.tokens)) && !(c.folder && composes(a.tokens))
 }
 
-// hold adds the variable to which statement i assigns the value, also as an open file.
+// hold adds the variable to which a statement assigns the value that it mentions at a token, also as an open file.
 func (c *carrier) hold(t []token, by int) {
 	if c.held == nil {
 		c.held = map[string]bool{}

@@ -61,6 +61,7 @@ func TestResumeOption(t *testing.T) {
 			"--resume={path}"},
 		"after a return":       {`p.add_argument("--snapshot", default=None)`, "start = restore_snapshot(args)", "def restore_snapshot(args):\n    if not args.snapshot:\n        return 0\n    return torch.load(args.snapshot)[\"epoch\"]", "--snapshot={path}"},
 		"a parameter of click": {"@click.option(\"--resume\", default=None)\ndef unused(): pass", by("if resume", "resume"), "", "--resume={path}"},
+		"another one of click": {"@click.option(\"--snapshot\", default=None)\ndef unused(): pass", "if snapshot:\n    accelerator.load_state(snapshot)\n    start = int(snapshot.split(\"_\")[-1])", "", "--snapshot={path}"},
 		"a configuration":      {`p.add_argument("--config", default=None)`, "import json\nif args.config:\n    cfg = json.load(open(args.config))\n    args.epochs = cfg[\"epochs\"]", "", ""},
 		"an evaluation":        {`p.add_argument("--evaluate", action="store_true")`, by("if args.evaluate", `"best.pt"`) + "\n    sys.exit()", "", ""},
 		"in a library":         {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
