@@ -27,6 +27,8 @@ type optionUse struct {
 	choice string
 	// snapshots are patterns of the names of the files that the script loads if the option is set, as far as they are literal.
 	snapshots []string
+	from, to  int                        // the statements that load
+	held      map[string]map[string]bool // scope → variables that hold the value
 	// weights reports that what is loaded is the state of the model alone, so that progress comes from elsewhere, such as the name of the file.
 	weights bool
 }
@@ -62,7 +64,7 @@ func (s *script) useOf(o *option) optionUse {
 			}
 			continue
 		}
-		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !(folder && composes(t[2:])) && (!o.another() || itself(t[2:])) {
+		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) && !s.otherwise(o, t, at, aliases[st.scope]) && !(folder && composes(t[2:])) && (!o.another() || itself(t[2:])) {
 			if aliases[st.scope] == nil {
 				aliases[st.scope] = map[string]bool{}
 			}
@@ -72,6 +74,7 @@ func (s *script) useOf(o *option) optionUse {
 			best = u
 		}
 	}
+	best.held = aliases
 	return best
 }
 
@@ -107,6 +110,14 @@ var (
 // aliasOf reports whether the value of an assignment is a path again: composed, or found by it, not what a call makes of it.
 func aliasOf(value []token) bool {
 	return !slices.ContainsFunc(calledIn(value), func(n string) bool { return !pathCalls[n] && !fileCalls[n] && !finderName.MatchString(n) })
+}
+
+// otherwise reports whether tokens are a value for the case that an option, at a token, is not set, and not that of the option in the
+// other case: step if not args.init else 0.
+func (s *script) otherwise(o *option, t []token, at int, aliases map[string]bool) bool {
+	from := slices.IndexFunc(t[:at], func(one token) bool { return one.kind == name && one.s == "if" })
+	to := slices.IndexFunc(t, func(one token) bool { return one.kind == name && one.s == "else" })
+	return from > 0 && to > at && negates(t[from:], at-from) && s.mention(o, t[to:], aliases) < 0
 }
 
 // loadsNothing reports whether no call in tokens loads.
@@ -172,10 +183,8 @@ func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse 
 			continue
 		}
 		args := arguments(t, match, k+1)
-		position := slices.IndexFunc(args, func(a argument) bool {
-			return s.mention(o, a.tokens, aliases) >= 0 || o.how != byParser && len(a.tokens) == 1 && slices.Contains(o.names, a.tokens[0].s)
-		})
-		if position < 0 || o.another() && !itself(args[position].tokens) {
+		position := slices.IndexFunc(args, func(a argument) bool { return s.takes(carrier{option: o, held: aliases, exact: o.another()}, a) })
+		if position < 0 {
 			continue
 		}
 		if u := s.useInCall(o, i, k, args, position); u.use > best.use {
@@ -201,9 +210,6 @@ func (s *script) useInCondition(o *option, i, at int, aliases map[string]bool) o
 	loads, progress := s.loads(from, to, 1)
 	if loads && knobRank(KnobResume, o) < 0 {
 		c := carrier{o, maps.Clone(aliases), o.switches() || choice != "", true, o.another()}
-		if c.held == nil {
-			c.held = map[string]bool{}
-		}
 		loads, progress = s.loadsBy(c, from, to, c.toggle, 1)
 		loads = loads && !s.trains(from, to)
 	}
@@ -211,7 +217,7 @@ func (s *script) useInCondition(o *option, i, at int, aliases map[string]bool) o
 	if !configured && (!loads || !progress && !s.startsLoop(from, to)) {
 		return optionUse{}
 	}
-	u := optionUse{use: restored, line: s.loadLine(from, to), choice: choice, snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: s.loadsWeights(from, to)}
+	u := optionUse{use: restored, line: s.loadLine(from, to), choice: choice, from: from, to: to, snapshots: s.loadedFiles(s.fileNames(nil, t, 2), from, to, 1), weights: s.loadsWeights(from, to)}
 	if configured {
 		u.use, u.line, u.snapshots, u.weights = passed, st.line, nil, false
 	}
@@ -237,7 +243,7 @@ func (s *script) useInExpression(i, k, at int) optionUse {
 			continue
 		}
 		if loads, _ := s.loads(body+1, s.blockEnd(body), 0); loads {
-			return optionUse{use: restored, line: st.line, choice: numericChoice(st.tokens, at), snapshots: s.loadedFiles(nil, body+1, s.blockEnd(body), 0)}
+			return optionUse{use: restored, line: st.line, from: i, to: i + 1, choice: numericChoice(st.tokens, at), snapshots: s.loadedFiles(nil, body+1, s.blockEnd(body), 0)}
 		}
 	}
 	return optionUse{}
@@ -378,7 +384,7 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && parameter != "" {
 			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.switches(), knobRank(KnobResume, o) < 0, o.another()}, at+1, s.blockEnd(at), false, 2)
 			if loads && (progress || knobRank(KnobResume, o) >= 0 || s.usesProgressOf(i)) {
-				return optionUse{use: restored, line: st.line}
+				return optionUse{use: restored, line: st.line, from: i, to: i + 1}
 			}
 		}
 		return optionUse{}
@@ -388,7 +394,7 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 		return optionUse{}
 	case full == "torch.load" || readCalls[callee]:
 		if s.usesProgressOf(i) {
-			return optionUse{use: restored, line: st.line}
+			return optionUse{use: restored, line: st.line, from: i, to: i + 1}
 		}
 		return optionUse{}
 	case weightCalls[callee]:
@@ -459,11 +465,15 @@ func itself(t []token) bool {
 
 // takes reports whether an argument carries the value.
 func (s *script) takes(c carrier, a argument) bool {
-	return s.mention(c.option, a.tokens, c.held) >= 0 && (!c.exact || itself(a.tokens)) && !(c.folder && composes(a.tokens))
+	alone := c.how != byParser && len(a.tokens) == 1 && slices.Contains(c.names, a.tokens[0].s)
+	return (alone || s.mention(c.option, a.tokens, c.held) >= 0) && (!c.exact || itself(a.tokens)) && !(c.folder && composes(a.tokens))
 }
 
-// hold adds the variable to which statement i assigns the value, also as an open file.
+// hold adds the variable to which a statement assigns the value that it mentions at a token, also as an open file.
 func (c *carrier) hold(t []token, by int) {
+	if c.held == nil {
+		c.held = map[string]bool{}
+	}
 	if as := slices.IndexFunc(t, func(one token) bool { return one.s == "as" }); t[0].s == "with" && as > by && as+1 < len(t) && !c.exact {
 		c.held[t[as+1].s] = true
 	} else if len(t) > 2 && t[0].kind == name && t[1].s == "=" && aliasOf(t[2:]) && (!c.exact || itself(t[2:])) && !(c.folder && composes(t[2:])) {
@@ -634,8 +644,9 @@ const maxOptions = 300
 // one with a common name (optionNames) whose value leaves the script. An option with such a name of which neither holds
 // is a note.
 func (s *script) resumeKnob(m *Mapping) (knob, bool) {
-	var best, path *option
+	var best *option
 	var found optionUse
+	paths := map[*option]optionUse{}
 	rank := 0
 	note := ""
 	for i := range s.options[:min(len(s.options), maxOptions)] {
@@ -654,9 +665,6 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		if o.truth && u.choice == "" && (unset || r >= 0) {
 			u.choice = "True"
 		}
-		if u.use == restored && !o.switches() && unset && path == nil {
-			path = o
-		}
 		switch {
 		case u.use == unused || evalOption.MatchString(o.names[0]) || u.use == passed && r < 0 || u.use == restored && r < 0 && !unset && u.choice == "":
 			if r >= 0 && note == "" {
@@ -670,11 +678,13 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		case r < 0:
 			r = len(optionNames[KnobResume]) + 1
 		}
-		better := best == nil || u.use > found.use || u.use == found.use && r < rank
-		if best != nil && u.use == restored && found.use == restored && u.line == found.line && o.switches() != best.switches() {
-			better = o.switches() && r <= len(optionNames[KnobResume]) // by its name, it lets the other one load
+		if u.use == restored && !o.switches() && unset {
+			paths[o] = u
 		}
-		if better {
+		if r >= len(optionNames[KnobResume]) && !o.switches() && u.use == restored && s.underAnother(o, u.from) {
+			continue
+		}
+		if best == nil || u.use > found.use || u.use == found.use && r < rank {
 			best, found, rank = o, u, r
 		}
 	}
@@ -686,8 +696,14 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	}
 	flag := best.flag()
 	k := knob{Name: KnobResume, Template: flag + "={path}", Source: fmt.Sprintf("option %s in %s", flag, s.place(best.line))}
+	var path *option
+	for i := range s.options {
+		if o := &s.options[i]; best.switches() && path == nil && paths[o].use == restored && s.loadsOnly(found, o, paths[o]) {
+			path = o
+		}
+	}
 	switch {
-	case best.switches() && path != nil: // it loads what another option names
+	case path != nil: // the switch loads what another option names
 		k.Template = strings.TrimSuffix(flag+"="+found.choice, "=") + " " + path.flag() + "={path}"
 	case best.toggle:
 		k.Template = flag
@@ -701,6 +717,39 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 		k.Source += ", loaded in " + s.place(found.line)
 	}
 	return k, true
+}
+
+// underAnother reports whether statement i, which loads from the value of an option, runs only if another option is set whose name says
+// that it resumes.
+func (s *script) underAnother(o *option, i int) bool {
+	for k := s.statements[i].parent; k >= 0; k = s.statements[k].parent {
+		t := s.statements[k].tokens
+		if t[0].s != "if" && t[0].s != "elif" || mentionsName(t, "or") {
+			continue
+		}
+		for j, one := range t {
+			if one.kind == name && s.optionTarget(t, j) && resumeName.MatchString(one.s) && !slices.Contains(o.names, one.s) && s.unsetOption(one.s) && !negates(t, j) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loadsOnly reports whether the statements by which a toggle resumes load from the value of another option, and nothing without it.
+func (s *script) loadsOnly(toggle optionUse, o *option, u optionUse) (only bool) {
+	for i := toggle.from; i < toggle.to; i++ {
+		st := &s.statements[i]
+		if s.mention(o, st.tokens, u.held[st.scope]) < 0 {
+			if another, _ := s.loadsBy(carrier{option: &option{}}, i, i+1, true, 1); another {
+				return false
+			}
+			continue
+		}
+		loads, _ := s.loadsBy(carrier{option: o, held: maps.Clone(u.held[st.scope])}, i, i+1, false, 1)
+		only = only || loads
+	}
+	return only
 }
 
 // flag returns the spelling of an option that is used on a command line: the first one with two dashes.
