@@ -165,7 +165,9 @@ func (c *Command) OfEnvironment(l length) bool {
 // files.
 func (c *Command) lengthsStated() []lengthClue {
 	var out []lengthClue
-	for _, w := range slices.Backward(c.words) {
+	words := append(slices.Clone(c.words), c.overrides()...)
+	slices.SortStableFunc(words, func(a, b word) int { return cmp.Compare(a.at+a.width, b.at+b.width) })
+	for _, w := range slices.Backward(words) {
 		n, help := c.optionOf(w)
 		unit := unitOf(n, help)
 		if unit == "" {
@@ -181,6 +183,38 @@ func (c *Command) lengthsStated() []lengthClue {
 		if unit := unitOf(s.name, ""); unit != "" {
 			out = append(out, lengthClue{name: s.name, unit: unit, value: s.value, confidence: Stated,
 				source: fmt.Sprintf("%s = %s in %s line %d", s.name, s.value, s.file, s.line)})
+		}
+	}
+	return out
+}
+
+// overriding are the options whose values are settings of the configuration.
+var overriding = set("opts", "options", "set", "cfg_options", "override", "overrides")
+
+// sectioned matches a setting of yacs: SOLVER.MAX_ITER.
+var sectioned = regexp.MustCompile(`^[A-Z][A-Z0-9_]*(\.[A-Z][A-Z0-9_]*)+$`)
+
+// overrides returns the settings of the configuration among the arguments: KEY VALUE, as positional arguments or after an
+// option such as --opts, and key=value after one. A key is a setting of a configuration file, one of yacs, or any if the script
+// hands the remaining arguments on.
+func (c *Command) overrides() []word {
+	var out []word
+	rest := c.source != nil && slices.ContainsFunc(c.source.options, func(o option) bool { return o.rest && len(o.flags) == 0 })
+	for i := 0; i < len(c.words); i++ {
+		w := c.words[i]
+		own := overriding[w.name] && (w.form == separate || w.form == joined)
+		if !own && w.form != positional {
+			continue
+		}
+		if k, v, ok := strings.Cut(w.value, "="); ok && own {
+			out = append(out, word{at: w.at, width: w.width, key: k, name: canonical(k), value: v, form: pair})
+			continue
+		}
+		n := canonical(w.value)
+		known := sectioned.MatchString(w.value) || rest || slices.ContainsFunc(c.config, func(e configEntry) bool { return e.name == n })
+		if i+1 < len(c.words) && c.words[i+1].form == positional && known && unitOf(n, "") != "" {
+			i++
+			out = append(out, word{at: w.at, width: w.width + 1, key: w.value, name: n, value: c.words[i].value, form: pair})
 		}
 	}
 	return out

@@ -16,6 +16,7 @@ type option struct {
 	line   int
 	help   string
 	toggle bool // takes no value
+	rest   bool // takes all remaining arguments
 	how    declared
 }
 
@@ -109,6 +110,9 @@ func declaredBy(c *call) (o option) {
 			if v == "store_false" && o.value == nil {
 				o.value = []token{{kind: name, s: "True", line: action[0].line}}
 			}
+		}
+		if n, ok := c.arg("nargs"); ok {
+			o.rest = mentionsName(n, "REMAINDER")
 		}
 		if flag, ok := c.arg("is_flag"); ok && len(flag) == 1 {
 			o.toggle = flag[0].s == "True"
