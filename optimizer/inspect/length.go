@@ -79,7 +79,8 @@ func unitOf(name, help string) string {
 // lengthClue is one setting of the length in one source.
 type lengthClue struct {
 	name, unit, value, source string
-	refers                    string // the referenced name, in canonical form; "" for a literal
+	refers                    string   // the referenced name, in canonical form; "" for a literal
+	terms                     []string // of a loop: the referenced names whose sum it counts to
 	confidence                confidence
 	weight                    float64 // orders clues with Inferred confidence: calls and constants before defaults of parameters
 }
@@ -105,6 +106,7 @@ func (c *Command) Lengths() []length {
 			}
 		}
 	}
+	sumTerms(all)
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}
@@ -141,6 +143,24 @@ func (c *Command) Lengths() []length {
 		out[0], out[1] = out[1], out[0]
 	}
 	return out
+}
+
+// sumTerms gives a setting that is one term of a loop's length the length of the loop: --n_epochs of a script that trains for
+// n_epochs + n_epochs_decay.
+func sumTerms(all []lengthClue) {
+	loops := map[string]lengthClue{}
+	for _, f := range all {
+		if len(f.terms) > 1 {
+			for _, n := range f.terms {
+				loops[n] = f
+			}
+		}
+	}
+	for i := range all {
+		if l, ok := loops[last(all[i].name)]; ok && l.unit == all[i].unit {
+			all[i].value, all[i].source = l.value, l.source
+		}
+	}
 }
 
 // obscure reports whether a shell script gives the command arguments that it does not show, which may set the length.
@@ -338,9 +358,13 @@ func (s *script) loopLengths() []lengthClue {
 			continue
 		}
 		args := rangeOf(t)
-		if v, ok := s.rangeUnits(args); ok {
-			stop, _ := plusOne(args[len(args)-1].tokens)
-			out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: lengthInferred, weight: byLoop,
+		v, terms, ok := s.rangeUnits(args)
+		if ok || len(terms) > 1 {
+			refers := ""
+			if len(terms) == 1 {
+				refers = terms[0]
+			}
+			out = append(out, lengthClue{unit: unit, value: v, refers: refers, terms: terms, confidence: lengthInferred, weight: byLoop,
 				source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
 		}
 	}
@@ -371,25 +395,47 @@ func rangeOf(t []token) []argument {
 	return nil
 }
 
-// rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1).
-func (s *script) rangeUnits(args []argument) (string, bool) {
+// rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1), and the names among the terms of
+// N or b. A term that is also a cancels.
+func (s *script) rangeUnits(args []argument) (v string, terms []string, ok bool) {
 	if len(args) == 0 || len(args) > 2 {
-		return "", false
+		return "", nil, false
 	}
-	stop, extra := plusOne(args[len(args)-1].tokens)
-	v, ok := s.literal(stop)
-	units, good := amount(v)
-	if !ok || !good {
-		return "", false
-	}
-	units += extra
+	stop, units := plusOne(args[len(args)-1].tokens)
+	parts := splitAt(stop, "+")
+	from := args[0].tokens[:0]
 	if len(args) == 2 {
-		if from, ok := s.literal(args[0].tokens); ok {
-			a, _ := amount(from)
-			units -= a
+		from = args[0].tokens
+		if i := slices.IndexFunc(parts, func(part []token) bool { return sameTokens(part, from) }); i >= 0 && len(parts) > 1 {
+			parts, from = slices.Delete(parts, i, i+1), nil
 		}
 	}
-	return fmt.Sprint(units), units > 0
+	for _, part := range parts {
+		if n := referred(part); n != "" {
+			terms = append(terms, n)
+		}
+	}
+	for _, part := range parts {
+		v, ok := s.literal(part)
+		if given, is := s.stated[referred(part)]; is && len(parts) > 1 {
+			v, ok = given, true
+		}
+		n, good := amount(v)
+		if !ok || !good && (v != "0" || len(parts) == 1) {
+			return "", terms, false
+		}
+		units += n
+	}
+	if from, ok := s.literal(from); ok {
+		a, _ := amount(from)
+		units -= a
+	}
+	return fmt.Sprint(units), terms, units > 0
+}
+
+// sameTokens reports whether two expressions are written alike.
+func sameTokens(a, b []token) bool {
+	return slices.EqualFunc(a, b, func(x, y token) bool { return x.s == y.s && x.kind == y.kind })
 }
 
 // plusOne removes a trailing + 1 from an expression.

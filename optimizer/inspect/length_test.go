@@ -116,6 +116,12 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// Sums.
+		"python sum.py": "200 epoch declared",
+		"python sum.py --n_epochs 3 --n_epochs_decay 3":  "6 epoch stated",
+		"python sum.py --n_epochs_decay=0 --n_epochs=3":  "3 epoch stated",
+		"python sum.py --n_epochs_decay 50":              "150 epoch declared",
+		"python sum.py --n_epochs 3 --n_epochs_decay 2x": "",
 		// By position and by the environment.
 		"python arguments.py 1 20":            "20 epoch inferred",
 		"python -u arguments.py --fast 20":    "20 epoch inferred",
@@ -302,6 +308,11 @@ func TestLengthOfScripts(t *testing.T) {
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)":             9,
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                   0,
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                25,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.more_epochs + args.epochs): pass":                  0,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(start, start + args.epochs): pass":                      30,
+		"p.add_argument('--epoch', default=30)\nfor epoch in range(args.start, args.start + args.epoch): pass":              30,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.epochs - start): pass":                             30,
+		"pretrain = 10\nfor epoch in range(pretrain + 2 * 10): pass":                                                        30,
 		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                        21,
 		"Trainer(model=m, max_duration='12ep')":                                                                             12, // Composer
 		"Trainer(model=m, max_duration='500ba')":                                                                            0,

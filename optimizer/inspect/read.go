@@ -78,6 +78,16 @@ func readCommand(argv []string, dir string, depth int, env map[string]string) *C
 	}
 	c.words = readWords(argv, l.args, len(argv), toggles)
 	c.config = c.readConfigs()
+	if c.source != nil {
+		c.source.stated = map[string]string{}
+		for _, w := range c.words {
+			if o := c.source.optionNamed(w.key); o != nil && w.form != positional {
+				for _, n := range o.names {
+					c.source.stated[canonical(n)] = w.value
+				}
+			}
+		}
+	}
 	return c
 }
 
