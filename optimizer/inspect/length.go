@@ -81,6 +81,7 @@ type lengthClue struct {
 	name, unit, value, source string
 	refers                    string   // the referenced name, in canonical form; "" for a literal
 	terms                     []string // of a loop: the referenced names whose sum it counts to
+	more                      float64  // of a loop: how much more than that
 	confidence                confidence
 	weight                    float64 // orders clues with Inferred confidence: calls and constants before defaults of parameters
 }
@@ -102,11 +103,11 @@ func (c *Command) Lengths() []length {
 	for i := range all { // of a loop over an option with another name: --epoch 16
 		for _, w := range c.words {
 			if f := &all[i]; f.name == "" && f.refers != "" && w.name == f.refers && c.source.optionNamed(w.key) != nil {
-				f.value, f.confidence, f.source = w.value, Stated, fmt.Sprintf("%s %s on the command line", w.key, w.value)
+				f.value, f.confidence, f.source = plus(w.value, f.more), Stated, fmt.Sprintf("%s %s on the command line", w.key, w.value)
 			}
 		}
 	}
-	sumTerms(all)
+	applyLoops(all)
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}
@@ -145,22 +146,36 @@ func (c *Command) Lengths() []length {
 	return out
 }
 
-// sumTerms gives a setting that is one term of a loop's length the length of the loop: --n_epochs of a script that trains for
-// n_epochs + n_epochs_decay.
-func sumTerms(all []lengthClue) {
+// applyLoops gives a setting to which a loop counts the length of the loop: --n_epochs of a script that trains for
+// n_epochs + n_epochs_decay, or --epochs of one with range(1, epochs). Loops of different length over one setting leave it.
+func applyLoops(all []lengthClue) {
 	loops := map[string]lengthClue{}
 	for _, f := range all {
-		if len(f.terms) > 1 {
-			for _, n := range f.terms {
-				loops[n] = f
+		for _, n := range f.terms {
+			if before, again := loops[n]; again && (len(before.terms) != len(f.terms) || before.more != f.more) {
+				f = lengthClue{}
 			}
+			loops[n] = f
 		}
 	}
 	for i := range all {
-		if l, ok := loops[last(all[i].name)]; ok && l.unit == all[i].unit {
-			all[i].value, all[i].source = l.value, l.source
+		f := &all[i]
+		switch l := loops[last(f.name)]; {
+		case l.unit != f.unit:
+		case len(l.terms) > 1:
+			f.value, f.source = l.value, l.source
+		default:
+			f.value = plus(f.value, l.more)
 		}
 	}
+}
+
+// plus adds to a number of units; it returns other text, and numbers that set no limit, unchanged.
+func plus(units string, more float64) string {
+	if v, ok := amount(units); ok && more != 0 {
+		return fmt.Sprint(v + more)
+	}
+	return units
 }
 
 // obscure reports whether a shell script gives the command arguments that it does not show, which may set the length.
@@ -358,13 +373,13 @@ func (s *script) loopLengths() []lengthClue {
 			continue
 		}
 		args := rangeOf(t)
-		v, terms, ok := s.rangeUnits(args)
-		if ok || len(terms) > 1 {
+		v, terms, more, ok := s.rangeUnits(args)
+		if ok || len(terms) > 0 {
 			refers := ""
 			if len(terms) == 1 {
 				refers = terms[0]
 			}
-			out = append(out, lengthClue{unit: unit, value: v, refers: refers, terms: terms, confidence: lengthInferred, weight: byLoop,
+			out = append(out, lengthClue{unit: unit, value: v, refers: refers, terms: terms, more: more, confidence: lengthInferred, weight: byLoop,
 				source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
 		}
 	}
@@ -396,12 +411,12 @@ func rangeOf(t []token) []argument {
 }
 
 // rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1), and the names among the terms of
-// N or b. A term that is also a cancels.
-func (s *script) rangeUnits(args []argument) (v string, terms []string, ok bool) {
+// N or b, with how much more it is than these. A term that is also a cancels.
+func (s *script) rangeUnits(args []argument) (v string, terms []string, more float64, ok bool) {
 	if len(args) == 0 || len(args) > 2 {
-		return "", nil, false
+		return "", nil, 0, false
 	}
-	stop, units := plusOne(args[len(args)-1].tokens)
+	stop, extra := plusOne(args[len(args)-1].tokens)
 	parts := splitAt(stop, "+")
 	from := args[0].tokens[:0]
 	if len(args) == 2 {
@@ -415,6 +430,13 @@ func (s *script) rangeUnits(args []argument) (v string, terms []string, ok bool)
 			terms = append(terms, n)
 		}
 	}
+	if first, ok := s.literal(from); ok {
+		a, _ := amount(first)
+		more = extra - a
+	} else if len(from) == 0 {
+		more = extra
+	}
+	units := more
 	for _, part := range parts {
 		v, ok := s.literal(part)
 		if given, is := s.stated[referred(part)]; is && len(parts) > 1 {
@@ -422,15 +444,11 @@ func (s *script) rangeUnits(args []argument) (v string, terms []string, ok bool)
 		}
 		n, good := amount(v)
 		if !ok || !good && (v != "0" || len(parts) == 1) {
-			return "", terms, false
+			return "", terms, more, false
 		}
 		units += n
 	}
-	if from, ok := s.literal(from); ok {
-		a, _ := amount(from)
-		units -= a
-	}
-	return fmt.Sprint(units), terms, units > 0
+	return fmt.Sprint(units), terms, more, units > 0
 }
 
 // sameTokens reports whether two expressions are written alike.

@@ -116,6 +116,10 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// From 1 to the option.
+		"python from_one.py":             "200 epoch declared",
+		"python from_one.py --epochs 51": "50 epoch stated",
+		"python from_one.py --epochs 0":  "",
 		// Sums.
 		"python sum.py": "200 epoch declared",
 		"python sum.py --n_epochs 3 --n_epochs_decay 3":  "6 epoch stated",
@@ -293,30 +297,36 @@ func TestLengthOfScripts(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]float64{
-		"for epoch in range(1, 31):\n  pass":                                                                                30,
-		"for ep in tqdm(range(15)):\n  pass":                                                                                15,
-		"flags.DEFINE_integer('epochs', 33, 'how many')":                                                                    33,
-		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":                                                         100,
-		"epoch = 1\nstate = {'epoch': 1}":                                                                                   0,
-		"p.add_argument('--epochs', type=int, default=30)\na = p.parse_args(['--lr', '1', '--epochs', '4'])":                4,
-		"p.add_argument('--epochs', type=int, default=30)\ndef test(): p.parse_args(['--epochs', '1'])\na = p.parse_args()": 30,
-		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, num_epochs=5)":                      5,
-		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, 6)":                                 6,
-		"def train(m, epochs):\n  for epoch in range(epochs): pass\nn = 7\ntrain(m, n)":                                     7,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain(epochs=cfg.n)":                                    0,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain()":              8,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)":             9,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                   0,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                25,
-		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.more_epochs + args.epochs): pass":                  0,
-		"p.add_argument('--epochs', default=30)\nfor epoch in range(start, start + args.epochs): pass":                      30,
-		"p.add_argument('--epoch', default=30)\nfor epoch in range(args.start, args.start + args.epoch): pass":              30,
-		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.epochs - start): pass":                             30,
-		"pretrain = 10\nfor epoch in range(pretrain + 2 * 10): pass":                                                        30,
-		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                        21,
-		"Trainer(model=m, max_duration='12ep')":                                                                             12, // Composer
-		"Trainer(model=m, max_duration='500ba')":                                                                            0,
-		"DynamicBucketingSampler(cuts, max_duration=200)":                                                                   0, // seconds
+		"for epoch in range(1, 31):\n  pass":                                                                                      30,
+		"for ep in tqdm(range(15)):\n  pass":                                                                                      15,
+		"flags.DEFINE_integer('epochs', 33, 'how many')":                                                                          33,
+		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":                                                               100,
+		"epoch = 1\nstate = {'epoch': 1}":                                                                                         0,
+		"p.add_argument('--epochs', type=int, default=30)\na = p.parse_args(['--lr', '1', '--epochs', '4'])":                      4,
+		"p.add_argument('--epochs', type=int, default=30)\ndef test(): p.parse_args(['--epochs', '1'])\na = p.parse_args()":       30,
+		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, num_epochs=5)":                            5,
+		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, 6)":                                       6,
+		"def train(m, epochs):\n  for epoch in range(epochs): pass\nn = 7\ntrain(m, n)":                                           7,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain(epochs=cfg.n)":                                          0,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain()":                    8,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)":                   9,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                         0,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                      25,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.more_epochs + args.epochs): pass":                        0,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(start, start + args.epochs): pass":                            30,
+		"p.add_argument('--epoch', default=30)\nfor epoch in range(args.start, args.start + args.epoch): pass":                    30,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.epochs - start): pass":                                   30,
+		"p.add_argument('--epochs', default=201)\nfor epoch in range(1, args.epochs): pass":                                       200,
+		"p.add_argument('--epochs', default=201)\nfor epoch in range(1, args.epochs + 1): pass":                                   201,
+		"p.add_argument('--epochs', default=201)\nfor epoch in range(start, args.epochs + 1): pass":                               201,
+		"p.add_argument('--epochs', default=201)\nstart = 0\nfor epoch in range(start, args.epochs): pass":                        201,
+		"p.add_argument('--epochs', default=20)\nfor e in range(1, args.epochs): pass\nfor epoch in range(args.epochs): pass":     20,
+		"p.add_argument('--epochs', default=20)\nfor epoch in range(1, args.epochs): pass\nfor epoch in range(args.epochs): pass": 20,
+		"pretrain = 10\nfor epoch in range(pretrain + 2 * 10): pass":                                                              30,
+		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                              21,
+		"Trainer(model=m, max_duration='12ep')":                                                                                   12, // Composer
+		"Trainer(model=m, max_duration='500ba')":                                                                                  0,
+		"DynamicBucketingSampler(cuts, max_duration=200)":                                                                         0, // seconds
 	} {
 		have := 0.0
 		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) > 0 && l[0].Unit == unitEpoch {
