@@ -51,8 +51,8 @@ var looseStepNames = set("steps", "num_steps")
 // otherPart matches other parts of a configuration, whose settings are excluded: scheduler.max_iters, eval.max_steps.
 var otherPart = regexp.MustCompile(`(?i)(sched|lr|optim|eval|val|test|warmup|infer|sampl|env|gen)`)
 
-// ofOneEpoch matches the help text of a number of steps that is the length of an epoch, not of the job.
-var ofOneEpoch = regexp.MustCompile(`(?i)\b(per|in an|in each|in one|of an|of each|every|each) epoch\b`)
+// ofOnePart matches the help text of a number of steps that is the length of an epoch or an episode, not of the job.
+var ofOnePart = regexp.MustCompile(`(?i)\b((per|in an|in each|in one|of an|of each|every|each) epoch|(per|for|of|in|each|every) ((an?|one|each|the) )?(episode|rollout|trajectory))\b`)
 
 // unitOf returns the unit of the length given by a setting with this canonical name; "" for another setting.
 func unitOf(name, help string) string {
@@ -65,7 +65,7 @@ func unitOf(name, help string) string {
 	case epochName.MatchString(end) || end == maxDuration:
 		return unitEpoch
 	case stepNames[end] || looseStepNames[end]:
-		if ofOneEpoch.MatchString(help) {
+		if ofOnePart.MatchString(help) {
 			return ""
 		}
 		if strings.Contains(strings.ToLower(help), "epoch") && !strings.Contains(strings.ToLower(help), "step") {
@@ -108,6 +108,7 @@ func (c *Command) Lengths() []length {
 		}
 	}
 	applyLoops(all)
+	c.applyUnits(all)
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}
@@ -176,6 +177,72 @@ func plus(units string, more float64) string {
 		return fmt.Sprint(v + more)
 	}
 	return units
+}
+
+// applyUnits gives settings the unit that an option states, such as --iter_unit=epoch for num_iter. One that a loop compares
+// with a product counts samples.
+func (c *Command) applyUnits(all []lengthClue) {
+	units := map[string]string{} // of the settings whose name contains the key → the option's value
+	unitOption := func(name, value string) {
+		if of, ok := strings.CutSuffix(canonical(name), "unit"); ok {
+			units[strings.Trim(of, "_")] = value
+		}
+	}
+	var products map[string]bool
+	if c.source != nil {
+		products = c.source.products()
+		for _, o := range c.source.options {
+			if v, ok := c.source.literal(o.value); ok && len(o.names) > 0 {
+				unitOption(o.names[0], v)
+			}
+		}
+	}
+	for _, w := range c.words {
+		unitOption(w.name, w.value)
+	}
+	for i := range all {
+		f := &all[i]
+		for of, v := range units {
+			switch counted := strings.ToLower(v); {
+			case f.unit != unitStep || f.name == "" || !strings.Contains(last(f.name), of):
+			case strings.Contains(counted, "epoch"):
+				f.unit = unitEpoch
+			case v == unknown:
+				f.value = ""
+			}
+		}
+		if f.unit == unitStep && products[last(f.name)] {
+			f.value = ""
+		}
+	}
+}
+
+// products returns the names, in canonical form, that the condition of a loop compares with a product:
+// while step * batch_size < training_iters.
+func (s *script) products() map[string]bool {
+	out := map[string]bool{}
+	for i := range s.statements {
+		t := s.statements[i].tokens
+		if t[0].s != "while" || len(t) > maxExpression {
+			continue
+		}
+		at := slices.IndexFunc(t, func(one token) bool {
+			return one.kind == operator && slices.Contains([]string{"<", "<=", ">", ">="}, one.s)
+		})
+		if at < 0 {
+			continue
+		}
+		left, right := t[1:at], t[at+1:]
+		if n := len(right); n > 0 && right[n-1].s == ":" {
+			right = right[:n-1]
+		}
+		for _, sides := range [][2][]token{{left, right}, {right, left}} {
+			if n := referred(sides[1]); n != "" && len(splitAt(sides[0], "*")) > 1 {
+				out[n] = true
+			}
+		}
+	}
+	return out
 }
 
 // obscure reports whether a shell script gives the command arguments that it does not show, which may set the length.

@@ -116,6 +116,13 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// Of another unit.
+		"python iter_unit.py": "1 epoch declared",
+		"python iter_unit.py --iter_unit=epoch --num_iter=90": "90 epoch stated",
+		"python iter_unit.py --iter_unit=batch --num_iter=90": "90 step stated",
+		"python unknown.py --num_iter 90 --iter_unit epoch":   "90 epoch stated",
+		"python unknown.py --max_steps 90 --iter_unit epoch":  "90 step stated",
+		"python episode.py": "",
 		// From 1 to the option.
 		"python from_one.py":             "200 epoch declared",
 		"python from_one.py --epochs 51": "50 epoch stated",
@@ -245,6 +252,21 @@ for epoch in range(0, args.epoch):
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
+// TestLengthInSamples: a number of steps that a loop compares with a product counts samples.
+func TestLengthInSamples(t *testing.T) {
+	for src, want := range map[string]int{
+		"training_iters = 200\nwhile step < training_iters: pass":                                       1,
+		"training_iters = 200\nwhile step * batch_size < training_iters: pass":                          0,
+		"training_iters = 200\nwhile training_iters >= step * 8 + 1: pass":                              0,
+		"p.add_argument('--max_steps', default=9)\nwhile n * args.batch < args.max_steps:\n    train()": 0,
+		"max_steps = 200\nwhile step < 2 * max_steps: pass":                                             1,
+	} {
+		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) != want {
+			t.Errorf("%q: %+v", src, l)
 		}
 	}
 }
