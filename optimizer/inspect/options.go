@@ -118,12 +118,16 @@ func declaredBy(c *call) (o option) {
 			o.toggle = flag[0].s == "True"
 		}
 	case "DEFINE_integer", "DEFINE_string", "DEFINE_float", "DEFINE_bool", "DEFINE_boolean":
-		if first, ok := c.positional(0); ok {
-			if v, ok := onlyString(first); ok {
-				o.name("--" + v)
-			}
+		named, ok := c.arg("name")
+		if !ok {
+			named, _ = c.positional(0)
 		}
-		o.value, _ = c.positional(1)
+		if v, ok := onlyString(named); ok {
+			o.name("--" + v)
+		}
+		if o.value, ok = c.arg("default"); !ok {
+			o.value, _ = c.positional(1)
+		}
 		o.toggle = strings.HasPrefix(last(c.callee), "DEFINE_bool")
 	}
 	return o
