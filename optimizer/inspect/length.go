@@ -347,7 +347,7 @@ func (s *script) lengthsDeclared() []lengthClue {
 					}
 				}
 			}
-			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: lengthDeclared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
+			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: lengthDeclared, source: fmt.Sprintf("default of %s in %s", shown, o.where)})
 			break
 		}
 	}

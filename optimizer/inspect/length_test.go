@@ -116,6 +116,11 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// By a parser in a module.
+		"python module_train.py":              "100 epoch declared",
+		"python module_train.py --epo 7":      "7 epoch stated",
+		"python module_of_another.py":         "12 epoch declared",
+		"python module_of_another.py --epo 7": "7 epoch stated",
 		// Of another unit.
 		"python iter_unit.py": "1 epoch declared",
 		"python iter_unit.py --iter_unit=epoch --num_iter=90": "90 epoch stated",
@@ -431,6 +436,7 @@ func TestLengthSource(t *testing.T) {
 		"python lightning_cli.py fit --config trainer.json": "trainer.max_epochs = 21 in trainer.json line 1",
 		"python yacs.py x=3 SOLVER.MAX_ITER 300":            "SOLVER.MAX_ITER 300 on the command line",
 		"python unknown.py --cfg-options max_epochs=24":     "--cfg-options max_epochs=24 on the command line",
+		"python module_train.py":                            "default of --epochs in line 4 of module_options.py",
 		"python hydra_train.py":                             "trainer.max_epochs = 3 in trainer/short.yaml line 1",
 		"python hf_fixed.py":                                "TrainingArguments(max_steps=120) in line 3",
 		"python loop.py":                                    "loop over 20 epochs in line 2",

@@ -99,6 +99,7 @@ func (c *Command) readScript(path string) bool {
 	src, _ := decode(data[:min(len(data), maxSource)])
 	c.Script, c.source = path, parse(src)
 	c.whole = c.source.withModules(filepath.Dir(path))
+	c.source.adopt(c.whole)
 	return true
 }
 
