@@ -134,7 +134,10 @@ func (s *script) readAssignment(st *statement, match []int) {
 }
 
 // commas splits tokens at the commas outside brackets.
-func commas(t []token) [][]token {
+func commas(t []token) [][]token { return splitAt(t, ",") }
+
+// splitAt splits tokens at an operator outside brackets.
+func splitAt(t []token, at string) [][]token {
 	var parts [][]token
 	depth, from := 0, 0
 	for i, one := range t {
@@ -146,7 +149,7 @@ func commas(t []token) [][]token {
 			depth++
 		case ")", "]", "}":
 			depth--
-		case ",":
+		case at:
 			if depth == 0 {
 				parts = append(parts, t[from:i])
 				from = i + 1

@@ -51,8 +51,8 @@ var looseStepNames = set("steps", "num_steps")
 // otherPart matches other parts of a configuration, whose settings are excluded: scheduler.max_iters, eval.max_steps.
 var otherPart = regexp.MustCompile(`(?i)(sched|lr|optim|eval|val|test|warmup|infer|sampl|env|gen)`)
 
-// ofOneEpoch matches the help text of a number of steps that is the length of an epoch, not of the job.
-var ofOneEpoch = regexp.MustCompile(`(?i)\b(per|in an|in each|in one|of an|of each|every|each) epoch\b`)
+// ofOnePart matches the help text of a number of steps that is the length of an epoch or an episode, not of the job.
+var ofOnePart = regexp.MustCompile(`(?i)\b((per|in an|in each|in one|of an|of each|every|each) epoch|(per|for|of|in|each|every) ((an?|one|each|the) )?(episode|rollout|trajectory))\b`)
 
 // unitOf returns the unit of the length given by a setting with this canonical name; "" for another setting.
 func unitOf(name, help string) string {
@@ -65,7 +65,7 @@ func unitOf(name, help string) string {
 	case epochName.MatchString(end) || end == maxDuration:
 		return unitEpoch
 	case stepNames[end] || looseStepNames[end]:
-		if ofOneEpoch.MatchString(help) {
+		if ofOnePart.MatchString(help) {
 			return ""
 		}
 		if strings.Contains(strings.ToLower(help), "epoch") && !strings.Contains(strings.ToLower(help), "step") {
@@ -79,7 +79,9 @@ func unitOf(name, help string) string {
 // lengthClue is one setting of the length in one source.
 type lengthClue struct {
 	name, unit, value, source string
-	refers                    string // the referenced name, in canonical form; "" for a literal
+	refers                    string   // the referenced name, in canonical form; "" for a literal
+	terms                     []string // of a loop: the referenced names whose sum it counts to
+	more                      float64  // of a loop: how much more than that
 	confidence                confidence
 	weight                    float64 // orders clues with Inferred confidence: calls and constants before defaults of parameters
 }
@@ -101,10 +103,12 @@ func (c *Command) Lengths() []length {
 	for i := range all { // of a loop over an option with another name: --epoch 16
 		for _, w := range c.words {
 			if f := &all[i]; f.name == "" && f.refers != "" && w.name == f.refers && c.source.optionNamed(w.key) != nil {
-				f.value, f.confidence, f.source = w.value, Stated, fmt.Sprintf("%s %s on the command line", w.key, w.value)
+				f.value, f.confidence, f.source = plus(w.value, f.more), Stated, fmt.Sprintf("%s %s on the command line", w.key, w.value)
 			}
 		}
 	}
+	applyLoops(all)
+	c.applyUnits(all)
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}
@@ -143,6 +147,104 @@ func (c *Command) Lengths() []length {
 	return out
 }
 
+// applyLoops gives a setting to which a loop counts the length of the loop: --n_epochs of a script that trains for
+// n_epochs + n_epochs_decay, or --epochs of one with range(1, epochs). Loops of different length over one setting leave it.
+func applyLoops(all []lengthClue) {
+	loops := map[string]lengthClue{}
+	for _, f := range all {
+		for _, n := range f.terms {
+			if before, again := loops[n]; again && (len(before.terms) != len(f.terms) || before.more != f.more) {
+				f = lengthClue{}
+			}
+			loops[n] = f
+		}
+	}
+	for i := range all {
+		f := &all[i]
+		switch l := loops[last(f.name)]; {
+		case l.unit != f.unit:
+		case len(l.terms) > 1:
+			f.value, f.source = l.value, l.source
+		default:
+			f.value = plus(f.value, l.more)
+		}
+	}
+}
+
+// plus adds to a number of units; it returns other text, and numbers that set no limit, unchanged.
+func plus(units string, more float64) string {
+	if v, ok := amount(units); ok && more != 0 {
+		return fmt.Sprint(v + more)
+	}
+	return units
+}
+
+// applyUnits gives settings the unit that an option states, such as --iter_unit=epoch for num_iter. One that a loop compares
+// with a product counts samples.
+func (c *Command) applyUnits(all []lengthClue) {
+	units := map[string]string{} // of the settings whose name contains the key → the option's value
+	unitOption := func(name, value string) {
+		if of, ok := strings.CutSuffix(canonical(name), "unit"); ok {
+			units[strings.Trim(of, "_")] = value
+		}
+	}
+	var products map[string]bool
+	if c.source != nil {
+		products = c.source.products()
+		for _, o := range c.source.options {
+			if v, ok := c.source.literal(o.value); ok && len(o.names) > 0 {
+				unitOption(o.names[0], v)
+			}
+		}
+	}
+	for _, w := range c.words {
+		unitOption(w.name, w.value)
+	}
+	for i := range all {
+		f := &all[i]
+		for of, v := range units {
+			switch counted := strings.ToLower(v); {
+			case f.unit != unitStep || f.name == "" || !strings.Contains(last(f.name), of):
+			case strings.Contains(counted, "epoch"):
+				f.unit = unitEpoch
+			case v == unknown:
+				f.value = ""
+			}
+		}
+		if f.unit == unitStep && products[last(f.name)] {
+			f.value = ""
+		}
+	}
+}
+
+// products returns the names, in canonical form, that the condition of a loop compares with a product:
+// while step * batch_size < training_iters.
+func (s *script) products() map[string]bool {
+	out := map[string]bool{}
+	for i := range s.statements {
+		t := s.statements[i].tokens
+		if t[0].s != "while" || len(t) > maxExpression {
+			continue
+		}
+		at := slices.IndexFunc(t, func(one token) bool {
+			return one.kind == operator && slices.Contains([]string{"<", "<=", ">", ">="}, one.s)
+		})
+		if at < 0 {
+			continue
+		}
+		left, right := t[1:at], t[at+1:]
+		if n := len(right); n > 0 && right[n-1].s == ":" {
+			right = right[:n-1]
+		}
+		for _, sides := range [][2][]token{{left, right}, {right, left}} {
+			if n := referred(sides[1]); n != "" && len(splitAt(sides[0], "*")) > 1 {
+				out[n] = true
+			}
+		}
+	}
+	return out
+}
+
 // obscure reports whether a shell script gives the command arguments that it does not show, which may set the length.
 func (c *Command) obscure() bool {
 	return slices.ContainsFunc(c.words, func(w word) bool { return w.form == positional && w.value == unknown })
@@ -165,7 +267,9 @@ func (c *Command) OfEnvironment(l length) bool {
 // files.
 func (c *Command) lengthsStated() []lengthClue {
 	var out []lengthClue
-	for _, w := range slices.Backward(c.words) {
+	words := append(slices.Clone(c.words), c.overrides()...)
+	slices.SortStableFunc(words, func(a, b word) int { return cmp.Compare(a.at+a.width, b.at+b.width) })
+	for _, w := range slices.Backward(words) {
 		n, help := c.optionOf(w)
 		unit := unitOf(n, help)
 		if unit == "" {
@@ -181,6 +285,38 @@ func (c *Command) lengthsStated() []lengthClue {
 		if unit := unitOf(s.name, ""); unit != "" {
 			out = append(out, lengthClue{name: s.name, unit: unit, value: s.value, confidence: Stated,
 				source: fmt.Sprintf("%s = %s in %s line %d", s.name, s.value, s.file, s.line)})
+		}
+	}
+	return out
+}
+
+// overriding are the options whose values are settings of the configuration.
+var overriding = set("opts", "options", "set", "cfg_options", "override", "overrides")
+
+// sectioned matches a setting of yacs: SOLVER.MAX_ITER.
+var sectioned = regexp.MustCompile(`^[A-Z][A-Z0-9_]*(\.[A-Z][A-Z0-9_]*)+$`)
+
+// overrides returns the settings of the configuration among the arguments: KEY VALUE, as positional arguments or after an
+// option such as --opts, and key=value after one. A key is a setting of a configuration file, one of yacs, or any if the script
+// hands the remaining arguments on.
+func (c *Command) overrides() []word {
+	var out []word
+	rest := c.source != nil && slices.ContainsFunc(c.source.options, func(o option) bool { return o.rest && len(o.flags) == 0 })
+	for i := 0; i < len(c.words); i++ {
+		w := c.words[i]
+		own := overriding[w.name] && (w.form == separate || w.form == joined)
+		if !own && w.form != positional {
+			continue
+		}
+		if k, v, ok := strings.Cut(w.value, "="); ok && own {
+			out = append(out, word{at: w.at, width: w.width, key: k, name: canonical(k), value: v, form: pair})
+			continue
+		}
+		n := canonical(w.value)
+		known := sectioned.MatchString(w.value) || rest || slices.ContainsFunc(c.config, func(e configEntry) bool { return e.name == n })
+		if i+1 < len(c.words) && c.words[i+1].form == positional && known && unitOf(n, "") != "" {
+			i++
+			out = append(out, word{at: w.at, width: w.width + 1, key: w.value, name: n, value: c.words[i].value, form: pair})
 		}
 	}
 	return out
@@ -211,7 +347,7 @@ func (s *script) lengthsDeclared() []lengthClue {
 					}
 				}
 			}
-			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: lengthDeclared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
+			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: lengthDeclared, source: fmt.Sprintf("default of %s in %s", shown, o.where)})
 			break
 		}
 	}
@@ -304,9 +440,13 @@ func (s *script) loopLengths() []lengthClue {
 			continue
 		}
 		args := rangeOf(t)
-		if v, ok := s.rangeUnits(args); ok {
-			stop, _ := plusOne(args[len(args)-1].tokens)
-			out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: lengthInferred, weight: byLoop,
+		v, terms, more, ok := s.rangeUnits(args)
+		if ok || len(terms) > 0 {
+			refers := ""
+			if len(terms) == 1 {
+				refers = terms[0]
+			}
+			out = append(out, lengthClue{unit: unit, value: v, refers: refers, terms: terms, more: more, confidence: lengthInferred, weight: byLoop,
 				source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
 		}
 	}
@@ -337,25 +477,50 @@ func rangeOf(t []token) []argument {
 	return nil
 }
 
-// rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1).
-func (s *script) rangeUnits(args []argument) (string, bool) {
+// rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1), and the names among the terms of
+// N or b, with how much more it is than these. A term that is also a cancels.
+func (s *script) rangeUnits(args []argument) (v string, terms []string, more float64, ok bool) {
 	if len(args) == 0 || len(args) > 2 {
-		return "", false
+		return "", nil, 0, false
 	}
 	stop, extra := plusOne(args[len(args)-1].tokens)
-	v, ok := s.literal(stop)
-	units, good := amount(v)
-	if !ok || !good {
-		return "", false
-	}
-	units += extra
+	parts := splitAt(stop, "+")
+	from := args[0].tokens[:0]
 	if len(args) == 2 {
-		if from, ok := s.literal(args[0].tokens); ok {
-			a, _ := amount(from)
-			units -= a
+		from = args[0].tokens
+		if i := slices.IndexFunc(parts, func(part []token) bool { return sameTokens(part, from) }); i >= 0 && len(parts) > 1 {
+			parts, from = slices.Delete(parts, i, i+1), nil
 		}
 	}
-	return fmt.Sprint(units), units > 0
+	for _, part := range parts {
+		if n := referred(part); n != "" {
+			terms = append(terms, n)
+		}
+	}
+	if first, ok := s.literal(from); ok {
+		a, _ := amount(first)
+		more = extra - a
+	} else if len(from) == 0 {
+		more = extra
+	}
+	units := more
+	for _, part := range parts {
+		v, ok := s.literal(part)
+		if given, is := s.stated[referred(part)]; is && len(parts) > 1 {
+			v, ok = given, true
+		}
+		n, good := amount(v)
+		if !ok || !good && (v != "0" || len(parts) == 1) {
+			return "", terms, more, false
+		}
+		units += n
+	}
+	return fmt.Sprint(units), terms, more, units > 0
+}
+
+// sameTokens reports whether two expressions are written alike.
+func sameTokens(a, b []token) bool {
+	return slices.EqualFunc(a, b, func(x, y token) bool { return x.s == y.s && x.kind == y.kind })
 }
 
 // plusOne removes a trailing + 1 from an expression.

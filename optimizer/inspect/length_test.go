@@ -104,6 +104,40 @@ func TestLengths(t *testing.T) {
 		"bash all_arguments.sh":                                                   "12 epoch declared",
 		"mpirun -n 4 python argparse_train.py --epochs 4":                         "4 epoch stated",
 		"deepspeed --num_gpus 2 argparse_train.py --epochs 4":                     "4 epoch stated",
+		// Settings of a configuration.
+		"python yacs.py --config-file yacs.yaml":                                            "90000 step stated",
+		"python yacs.py --config-file yacs.yaml SOLVER.MAX_ITER 300":                        "300 step stated",
+		"python yacs.py --config-file yacs.yaml TEST.MAX_ITER 7 SOLVER.MAX_ITER 300":        "300 step stated",
+		"python yacs.py SOLVER.MAX_ITER 200 SOLVER.MAX_ITER 300":                            "300 step stated",
+		"python yacs.py -f exp.py max_epoch 100":                                            "100 epoch stated",
+		"python yacs.py NAME max_epoch 100 200":                                             "100 epoch stated",
+		"python unknown.py --opts TRAIN.BASE_LR 1e-3 TRAIN.EPOCHS 100":                      "100 epoch stated",
+		"python unknown.py --cfg yacs.yaml --set solver.max_iter 300 --tag SOLVER.MAX_ITER": "300 step stated",
+		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
+		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
+		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// By a parser in a module.
+		"python module_train.py":              "100 epoch declared",
+		"python module_train.py --epo 7":      "7 epoch stated",
+		"python module_of_another.py":         "12 epoch declared",
+		"python module_of_another.py --epo 7": "7 epoch stated",
+		// Of another unit.
+		"python iter_unit.py": "1 epoch declared",
+		"python iter_unit.py --iter_unit=epoch --num_iter=90": "90 epoch stated",
+		"python iter_unit.py --iter_unit=batch --num_iter=90": "90 step stated",
+		"python unknown.py --num_iter 90 --iter_unit epoch":   "90 epoch stated",
+		"python unknown.py --max_steps 90 --iter_unit epoch":  "90 step stated",
+		"python episode.py": "",
+		// From 1 to the option.
+		"python from_one.py":             "200 epoch declared",
+		"python from_one.py --epochs 51": "50 epoch stated",
+		"python from_one.py --epochs 0":  "",
+		// Sums.
+		"python sum.py": "200 epoch declared",
+		"python sum.py --n_epochs 3 --n_epochs_decay 3":  "6 epoch stated",
+		"python sum.py --n_epochs_decay=0 --n_epochs=3":  "3 epoch stated",
+		"python sum.py --n_epochs_decay 50":              "150 epoch declared",
+		"python sum.py --n_epochs 3 --n_epochs_decay 2x": "",
 		// By position and by the environment.
 		"python arguments.py 1 20":            "20 epoch inferred",
 		"python -u arguments.py --fast 20":    "20 epoch inferred",
@@ -227,6 +261,21 @@ for epoch in range(0, args.epoch):
 	}
 }
 
+// TestLengthInSamples: a number of steps that a loop compares with a product counts samples.
+func TestLengthInSamples(t *testing.T) {
+	for src, want := range map[string]int{
+		"training_iters = 200\nwhile step < training_iters: pass":                                       1,
+		"training_iters = 200\nwhile step * batch_size < training_iters: pass":                          0,
+		"training_iters = 200\nwhile training_iters >= step * 8 + 1: pass":                              0,
+		"p.add_argument('--max_steps', default=9)\nwhile n * args.batch < args.max_steps:\n    train()": 0,
+		"max_steps = 200\nwhile step < 2 * max_steps: pass":                                             1,
+	} {
+		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) != want {
+			t.Errorf("%q: %+v", src, l)
+		}
+	}
+}
+
 // TestLengthOfEnvironment checks which lengths count steps of an environment rather than of the optimizer.
 func TestLengthOfEnvironment(t *testing.T) {
 	for command, want := range map[string]bool{
@@ -275,25 +324,39 @@ func TestLengthOfScripts(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]float64{
-		"for epoch in range(1, 31):\n  pass":                                                                                30,
-		"for ep in tqdm(range(15)):\n  pass":                                                                                15,
-		"flags.DEFINE_integer('epochs', 33, 'how many')":                                                                    33,
-		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":                                                         100,
-		"epoch = 1\nstate = {'epoch': 1}":                                                                                   0,
-		"p.add_argument('--epochs', type=int, default=30)\na = p.parse_args(['--lr', '1', '--epochs', '4'])":                4,
-		"p.add_argument('--epochs', type=int, default=30)\ndef test(): p.parse_args(['--epochs', '1'])\na = p.parse_args()": 30,
-		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, num_epochs=5)":                      5,
-		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, 6)":                                 6,
-		"def train(m, epochs):\n  for epoch in range(epochs): pass\nn = 7\ntrain(m, n)":                                     7,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain(epochs=cfg.n)":                                    0,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain()":              8,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)":             9,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                   0,
-		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                25,
-		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                        21,
-		"Trainer(model=m, max_duration='12ep')":                                                                             12, // Composer
-		"Trainer(model=m, max_duration='500ba')":                                                                            0,
-		"DynamicBucketingSampler(cuts, max_duration=200)":                                                                   0, // seconds
+		"for epoch in range(1, 31):\n  pass":                                                                                      30,
+		"for ep in tqdm(range(15)):\n  pass":                                                                                      15,
+		"flags.DEFINE_integer('epochs', 33, 'how many')":                                                                          33,
+		"flags.DEFINE_integer('epochs', default=33, help='how many')":                                                             33,
+		"flags.DEFINE_integer(name='epochs', default=33)":                                                                         33,
+		"flags.DEFINE_integer('epochs', None, 'how many')":                                                                        0,
+		"YOLO('yolov8n.pt').train(data='coco128.yaml', epochs=100)":                                                               100,
+		"epoch = 1\nstate = {'epoch': 1}":                                                                                         0,
+		"p.add_argument('--epochs', type=int, default=30)\na = p.parse_args(['--lr', '1', '--epochs', '4'])":                      4,
+		"p.add_argument('--epochs', type=int, default=30)\ndef test(): p.parse_args(['--epochs', '1'])\na = p.parse_args()":       30,
+		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, num_epochs=5)":                            5,
+		"def train(m, num_epochs=25):\n  for epoch in range(num_epochs): pass\ntrain(m, 6)":                                       6,
+		"def train(m, epochs):\n  for epoch in range(epochs): pass\nn = 7\ntrain(m, n)":                                           7,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain(epochs=cfg.n)":                                          0,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain()":                    8,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ndef main(epochs=8): train(epochs)\nmain(9)":                   9,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                         0,
+		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                      25,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.more_epochs + args.epochs): pass":                        0,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(start, start + args.epochs): pass":                            30,
+		"p.add_argument('--epoch', default=30)\nfor epoch in range(args.start, args.start + args.epoch): pass":                    30,
+		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.epochs - start): pass":                                   30,
+		"p.add_argument('--epochs', default=201)\nfor epoch in range(1, args.epochs): pass":                                       200,
+		"p.add_argument('--epochs', default=201)\nfor epoch in range(1, args.epochs + 1): pass":                                   201,
+		"p.add_argument('--epochs', default=201)\nfor epoch in range(start, args.epochs + 1): pass":                               201,
+		"p.add_argument('--epochs', default=201)\nstart = 0\nfor epoch in range(start, args.epochs): pass":                        201,
+		"p.add_argument('--epochs', default=20)\nfor e in range(1, args.epochs): pass\nfor epoch in range(args.epochs): pass":     20,
+		"p.add_argument('--epochs', default=20)\nfor epoch in range(1, args.epochs): pass\nfor epoch in range(args.epochs): pass": 20,
+		"pretrain = 10\nfor epoch in range(pretrain + 2 * 10): pass":                                                              30,
+		"import os\nn = int(os.environ.get('OPTIMIZER_EPOCHS', 21))":                                                              21,
+		"Trainer(model=m, max_duration='12ep')":                                                                                   12, // Composer
+		"Trainer(model=m, max_duration='500ba')":                                                                                  0,
+		"DynamicBucketingSampler(cuts, max_duration=200)":                                                                         0, // seconds
 	} {
 		have := 0.0
 		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) > 0 && l[0].Unit == unitEpoch {
@@ -371,6 +434,9 @@ func TestLengthSource(t *testing.T) {
 		"python positional.py 50 10":                        "total_epochs 50 on the command line",
 		"python argparse_train.py":                          "default of --epochs in line 6",
 		"python lightning_cli.py fit --config trainer.json": "trainer.max_epochs = 21 in trainer.json line 1",
+		"python yacs.py x=3 SOLVER.MAX_ITER 300":            "SOLVER.MAX_ITER 300 on the command line",
+		"python unknown.py --cfg-options max_epochs=24":     "--cfg-options max_epochs=24 on the command line",
+		"python module_train.py":                            "default of --epochs in line 4 of module_options.py",
 		"python hydra_train.py":                             "trainer.max_epochs = 3 in trainer/short.yaml line 1",
 		"python hf_fixed.py":                                "TrainingArguments(max_steps=120) in line 3",
 		"python loop.py":                                    "loop over 20 epochs in line 2",

@@ -45,6 +45,7 @@ func TestApply(t *testing.T) {
 		"Lightning":             {"python lightning_cli.py fit --data.batch_size 32", nil, values{KnobBatchSize: "4", KnobWorkers: "3", KnobResume: "a=b.ckpt", knobProcesses: "2"}, "python lightning_cli.py fit --data.batch_size 4 --trainer.devices=2 --ckpt_path=a=b.ckpt --data.num_workers=3"},
 		"Ultralytics":           {"yolo detect train model=yolo11n.yaml batch=16", nil, values{KnobBatchSize: "4", KnobResume: "runs/last.pt"}, "yolo detect train model=runs/last.pt batch=4 resume=True"},
 		"constants":             {"python constants.py --batch_size=8", nil, values{KnobBatchSize: "4", KnobResume: "x", KnobSteps: "30"}, "python constants.py --batch_size=4 --init_from=resume --max_iters=30"},
+		"options of a module":   {"python module_train.py --epochs 4", nil, values{KnobBatchSize: "4", KnobWorkers: "2", KnobEpochs: "5"}, "python module_train.py --epochs 5 --batch_size=4 --num_workers=2"},
 		"hydra":                 {"python hydra_train.py trainer=long", nil, values{KnobBatchSize: "4", KnobEpochs: "2"}, "python hydra_train.py trainer=long batch_size=4 trainer.max_epochs=2"},
 		"lightgbm":              {"lightgbm config=lightgbm.conf num_iterations=9", nil, values{KnobSteps: "3"}, "lightgbm config=lightgbm.conf num_iterations=3"},
 		"xgboost":               {"xgboost a.conf", nil, values{KnobSteps: "3"}, "xgboost a.conf num_round=3"},

@@ -17,7 +17,9 @@ type option struct {
 	help   string
 	toggle bool // takes no value
 	truth  bool // takes True or False
+	rest   bool // takes all remaining arguments
 	how    declared
+	where  string // "line 12", "line 3 of arguments.py"
 }
 
 // declared is the kind of declaration of an option.
@@ -52,7 +54,48 @@ func (s *script) readOptions() []option {
 	}
 	s.ownArguments(all)
 	all = append(all, s.fieldOptions()...)
-	return append(all, s.constantOptions()...)
+	all = append(all, s.constantOptions()...)
+	for i := range all {
+		all[i].where = s.place(all[i].line)
+	}
+	return all
+}
+
+// adopt takes the options of parsers in the modules of a script whole that its text has not: those of the module itself and
+// of functions that the text names, unless the module declares them only when it is run.
+func (s *script) adopt(whole *script) {
+	if whole == nil {
+		return
+	}
+	own := map[string]bool{}
+	for _, o := range s.options {
+		for _, n := range o.names {
+			own[n] = true
+		}
+	}
+	for _, o := range whole.options {
+		at := whole.statementAt(o.line)
+		if o.how != byParser || !whole.elsewhere(o.line) || at < 0 || slices.ContainsFunc(o.names, func(n string) bool { return own[n] }) {
+			continue
+		}
+		if in := root(whole.statements[at].scope); in == "main" || in != "" && s.names[in] == 0 {
+			continue
+		}
+		run := false
+		for ; at >= 0; at = whole.statements[at].parent {
+			t := whole.statements[at].tokens
+			run = run || len(t) > 1 && t[0].s == "if" && t[1].s == "__name__"
+		}
+		if run {
+			continue
+		}
+		s.options = append(s.options, o)
+		for _, n := range o.names {
+			if _, ok := s.defaults[n]; !ok && len(o.value) > 0 {
+				s.defaults[n] = o.value
+			}
+		}
+	}
 }
 
 // inArgv reports whether token k is a string that is looked for in the arguments of the script.
@@ -111,6 +154,9 @@ func declaredBy(c *call) (o option) {
 				o.value = []token{{kind: name, s: "True", line: action[0].line}}
 			}
 		}
+		if n, ok := c.arg("nargs"); ok {
+			o.rest = mentionsName(n, "REMAINDER")
+		}
 		if kind, ok := c.arg("type"); ok && len(kind) > 0 {
 			o.truth = strings.Contains(strings.ToLower(kind[len(kind)-1].s), "bool")
 		}
@@ -122,12 +168,16 @@ func declaredBy(c *call) (o option) {
 			o.truth = !o.toggle
 		}
 	case "DEFINE_integer", "DEFINE_string", "DEFINE_float", "DEFINE_bool", "DEFINE_boolean":
-		if first, ok := c.positional(0); ok {
-			if v, ok := onlyString(first); ok {
-				o.name("--" + v)
-			}
+		named, ok := c.arg("name")
+		if !ok {
+			named, _ = c.positional(0)
 		}
-		o.value, _ = c.positional(1)
+		if v, ok := onlyString(named); ok {
+			o.name("--" + v)
+		}
+		if o.value, ok = c.arg("default"); !ok {
+			o.value, _ = c.positional(1)
+		}
 		o.toggle = strings.HasPrefix(last(c.callee), "DEFINE_bool")
 	}
 	return o

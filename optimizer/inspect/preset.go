@@ -223,7 +223,7 @@ func (c *Command) declaredKnob(n string, m *Mapping) (knob, bool) {
 	}
 	if n == KnobResume && c.source.configurator() {
 		if o := c.source.optionNamed("--init_from"); o != nil && c.source.mentions("resume") {
-			return knob{Name: n, Template: "--init_from=resume", Source: fmt.Sprintf("option --init_from in line %d", o.line)}, true
+			return knob{Name: n, Template: "--init_from=resume", Source: "option --init_from in " + o.where}, true
 		}
 	}
 	if n == KnobResume {
@@ -247,7 +247,7 @@ func (c *Command) declaredKnob(n string, m *Mapping) (knob, bool) {
 		return knob{}, false
 	}
 	flag := best.flag()
-	k := knob{Name: n, Template: flag + "={}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
+	k := knob{Name: n, Template: flag + "={}", Source: fmt.Sprintf("option %s in %s", flag, best.where)}
 	if !strings.HasPrefix(flag, "--") {
 		k.Template = flag + " {}"
 	}

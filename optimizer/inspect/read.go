@@ -79,6 +79,16 @@ func readCommand(argv []string, dir string, depth int, env map[string]string) *C
 	}
 	c.words = readWords(argv, l.args, len(argv), toggles)
 	c.config = c.readConfigs()
+	if c.source != nil {
+		c.source.stated = map[string]string{}
+		for _, w := range c.words {
+			if o := c.source.optionNamed(w.key); o != nil && w.form != positional {
+				for _, n := range o.names {
+					c.source.stated[canonical(n)] = w.value
+				}
+			}
+		}
+	}
 	return c
 }
 
@@ -90,6 +100,7 @@ func (c *Command) readScript(path string) bool {
 	src, _ := decode(data[:min(len(data), maxSource)])
 	c.Script, c.source = path, parse(src)
 	c.whole = c.source.withModules(packageRoots(path, c.Dir))
+	c.source.adopt(c.whole)
 	return true
 }
 

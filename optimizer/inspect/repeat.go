@@ -260,7 +260,7 @@ func (r *repetitions) of(at int) repetition {
 		if loopUnit(t) != "" || len(args) > 0 && unitOf(referred(args[len(args)-1].tokens), "") != "" {
 			return partly
 		}
-		if n, ok := r.rangeUnits(args); !ok || n != "1" {
+		if n, _, _, ok := r.rangeUnits(args); !ok || n != "1" {
 			often = several
 		}
 	}

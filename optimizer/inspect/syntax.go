@@ -76,6 +76,7 @@ type script struct {
 	lines       []string
 	args        []string          // sys.argv[1:]
 	env         map[string]string // variables that extend its environment
+	stated      map[string]string // options on its command line, in canonical form → the value
 	modules     []module          // other files at the end of lines
 	statements  []statement
 	imports     []imported
