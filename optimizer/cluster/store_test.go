@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
 )
 
@@ -226,7 +227,7 @@ func TestPreviousStateIsResumed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		life{dir: dir}.run(run.Agent{}, run.Config{StateDir: t.TempDir()}, nil) // fails: there is nothing to run
+		life{dir: dir}.run(run.Agent{Launcher: launch.Local{}}, run.Config{StateDir: t.TempDir()}, nil) // fails: there is nothing to run
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s: the directory of the run: %v, want it kept: %v", name, err, want)
 		}
