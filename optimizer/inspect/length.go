@@ -180,7 +180,7 @@ func plus(units string, more float64) string {
 }
 
 // applyUnits gives settings the unit that an option states, such as --iter_unit=epoch for num_iter. One that a loop compares
-// with a product counts samples.
+// with a product counts samples, and a variable called like an option for the length of an episode is no length.
 func (c *Command) applyUnits(all []lengthClue) {
 	units := map[string]string{} // of the settings whose name contains the key → the option's value
 	unitOption := func(name, value string) {
@@ -188,12 +188,15 @@ func (c *Command) applyUnits(all []lengthClue) {
 			units[strings.Trim(of, "_")] = value
 		}
 	}
-	var products map[string]bool
+	products, parts := map[string]bool{}, map[string]bool{}
 	if c.source != nil {
 		products = c.source.products()
 		for _, o := range c.source.options {
 			if v, ok := c.source.literal(o.value); ok && len(o.names) > 0 {
 				unitOption(o.names[0], v)
+			}
+			for _, n := range o.names {
+				parts[canonical(n)] = ofOnePart.MatchString(o.help)
 			}
 		}
 	}
@@ -211,7 +214,7 @@ func (c *Command) applyUnits(all []lengthClue) {
 				f.value = ""
 			}
 		}
-		if f.unit == unitStep && products[last(f.name)] {
+		if f.unit == unitStep && (products[last(f.name)] || parts[last(f.name)]) { // max_step = args.max_step
 			f.value = ""
 		}
 	}

@@ -212,6 +212,8 @@ func TestLengthOfShellCommands(t *testing.T) {
 		{"for ARGS in \"--epochs 3\"; do true; done\n" + train + " $ARGS", ""},
 		{"run() {\n" + train + " \"$@\"\n}\nrun --epochs 3", ""},
 		{train + " --epochs $UNSET_EPOCHS --lr 0.1", ""},
+		{train + " --lr 0.1 $SLURM_UNSET_ARGS", ""},
+		{"[ -n \"$SLURM_UNSET_ID\" ] && A=\"--epochs 4\"\n" + train + " $A", "4 epoch stated"},
 		{"N=$((3*4))\n" + train + " --epochs $N", ""},
 		// Branches.
 		{"log() {\n echo \"$1\"\n}\n" + train + " \"$@\"", "12 epoch declared"},
@@ -264,11 +266,12 @@ for epoch in range(0, args.epoch):
 // TestLengthInSamples: a number of steps that a loop compares with a product counts samples.
 func TestLengthInSamples(t *testing.T) {
 	for src, want := range map[string]int{
-		"training_iters = 200\nwhile step < training_iters: pass":                                       1,
-		"training_iters = 200\nwhile step * batch_size < training_iters: pass":                          0,
-		"training_iters = 200\nwhile training_iters >= step * 8 + 1: pass":                              0,
-		"p.add_argument('--max_steps', default=9)\nwhile n * args.batch < args.max_steps:\n    train()": 0,
-		"max_steps = 200\nwhile step < 2 * max_steps: pass":                                             1,
+		"training_iters = 200\nwhile step < training_iters: pass":                                        1,
+		"training_iters = 200\nwhile step * batch_size < training_iters: pass":                           0,
+		"training_iters = 200\nwhile training_iters >= step * 8 + 1: pass":                               0,
+		"p.add_argument('--max_steps', default=9)\nwhile n * args.batch < args.max_steps:\n    train()":  0,
+		"p.add_argument('--max_steps', default=9, help='steps per episode')\nmax_steps = args.max_steps": 0,
+		"max_steps = 200\nwhile step < 2 * max_steps: pass":                                              1,
 	} {
 		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) != want {
 			t.Errorf("%q: %+v", src, l)

@@ -876,8 +876,11 @@ func (r *shellReader) output(command string) string {
 	return unknown
 }
 
+// setLater matches the variables that a shell, a scheduler or a launcher sets when the script runs.
+var setLater = regexp.MustCompile(`^((SLURM|PBS|LSB|OMPI|PMI)_\w+|RANDOM|SECONDS|LINENO|UID|EUID|HOSTNAME|RANK|LOCAL_RANK|WORLD_SIZE)$`)
+
 // variable returns the value of a variable of the script or the environment, or of a numbered argument; false when it
-// is unset. One that a file may have set that the script reads, or the caller of a function, is unknown.
+// is unset. One that a file may have set that the script reads, the caller of a function or a scheduler, is unknown.
 func (r *shellReader) variable(name string) (string, bool) {
 	n, err := strconv.Atoi(name)
 	switch {
@@ -890,7 +893,7 @@ func (r *shellReader) variable(name string) (string, bool) {
 		if !ok {
 			v, ok = os.LookupEnv(name)
 		}
-		if !ok && (r.sourced || r.functions > 0) {
+		if !ok && (r.sourced || r.functions > 0 || setLater.MatchString(name)) {
 			return unknown, true
 		}
 		return v, ok
