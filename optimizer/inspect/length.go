@@ -117,7 +117,7 @@ func (c *Command) Lengths() []length {
 		all = append(all, d)
 	}
 	ofEpoch := slices.ContainsFunc(all, func(f lengthClue) bool { _, ok := amount(f.value); return ok && f.unit == unitEpoch && f.name != "" })
-	if c.obscure() {
+	if c.obscure() || c.evaluates() {
 		all = slices.DeleteFunc(all, func(f lengthClue) bool { return f.confidence != Stated })
 	}
 	var out []length
@@ -255,6 +255,16 @@ func (s *script) products() map[string]bool {
 // obscure reports whether a shell script gives the command arguments that it does not show, which may set the length.
 func (c *Command) obscure() bool {
 	return slices.ContainsFunc(c.words, func(w word) bool { return w.form == positional && w.value == unknown })
+}
+
+// modeName matches the options that choose between training and evaluation.
+var modeName = regexp.MustCompile(`^((exec|run)_)?mode$`)
+
+// evaluates reports whether the command line chooses an evaluation, to which the defaults of a training do not apply.
+func (c *Command) evaluates() bool {
+	return slices.ContainsFunc(c.words, func(w word) bool {
+		return modeName.MatchString(w.name) && evalWord.MatchString(w.value) && !trainName.MatchString(w.value)
+	})
 }
 
 // OfEnvironment reports whether a length counts steps of a simulated environment in a script with its own training

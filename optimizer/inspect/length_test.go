@@ -116,6 +116,13 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// Not of an evaluation.
+		"python argparse_train.py --mode eval":                       "",
+		"python argparse_train.py --exec_mode=predict":               "",
+		"python argparse_train.py --mode eval --epochs 3":            "3 epoch stated",
+		"python argparse_train.py --mode train_and_evaluate --amp 1": "12 epoch declared",
+		"python argparse_train.py --mode trainval":                   "12 epoch declared",
+		"python argparse_train.py --pad_mode valid":                  "12 epoch declared",
 		// By a parser in a module.
 		"python module_train.py":               "100 epoch declared",
 		"python module_train.py --epo 7":       "7 epoch stated",
