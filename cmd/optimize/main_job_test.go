@@ -319,7 +319,7 @@ func TestQuitOfARealAgent(t *testing.T) {
 	}
 }
 
-// weakNamed saves to a file whose name may also be that of data, and resumes by an argument.
+// weakNamed saves to a file whose name may also be that of data, and resumes by an argument; before, it does not end.
 const weakNamed = `import argparse, os, time
 p = argparse.ArgumentParser()
 p.add_argument("--epochs", type=int, default=100)
@@ -332,8 +332,10 @@ if a.resume:
 for epoch in range(start + 1, a.epochs + 1):
     time.sleep(0.2)
     print("epoch %d/%d loss %.4f" % (epoch, a.epochs, 1 / epoch), flush=True)
-    if epoch % 20 == 0:
-      with open("model.pt", "w") as f: f.write(str(epoch))
+    while epoch % 20 == 0:
+        with open("model.pt", "w") as f: f.write(str(epoch))
+        if epoch < 80 or a.resume: break
+        time.sleep(4)
 `
 
 // TestResumeFromWeaklyNamedCheckpoint checks that a later agent accepts the checkpoint that an earlier one has recognised

@@ -76,8 +76,13 @@ func TestProfileColocateAndPlace(t *testing.T) {
 		Gain      *float64
 		Predicted *float64 `json:"predicted_gain"`
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != run.CodeDone || errs != "" || len(got.Placements) != 2 || got.Gain == nil || got.Predicted == nil {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != run.CodeDone || len(got.Placements) != 2 || got.Gain == nil || got.Predicted == nil {
 		t.Fatalf("exit %d, %v: %s %s", code, err, out, errs)
+	}
+	for line := range strings.Lines(errs) { // on a busy machine
+		if !strings.HasSuffix(line, "; it is measured again later\n") {
+			t.Errorf("an error of the measurement: %s", line)
+		}
 	}
 	for i, name := range []string{"exact", "round-robin"} {
 		a := got.Placements[i]
