@@ -231,6 +231,7 @@ func TestDigitsInterrupted(t *testing.T) {
 			saved++
 			p.weights("cut") // a complete checkpoint exists
 		case sig == syscall.SIGKILL && code == -1, code == 0: // it may have finished in the delay
+		case code == -1 && len(p.rows("cut.csv")) == 4: // or was ending: the interpreter then has no handlers
 		default:
 			t.Errorf("signal %v: exit %d, want 75", sig, code)
 		}
