@@ -107,7 +107,11 @@ func (c *Command) Lengths() []length {
 			}
 		}
 	}
-	applyLoops(all)
+	loops := all
+	if c.whole != nil {
+		loops = append(slices.Clone(all), c.whole.loopLengths()...)
+	}
+	applyLoops(all, loops)
 	c.applyUnits(all)
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
@@ -149,9 +153,9 @@ func (c *Command) Lengths() []length {
 
 // applyLoops gives a setting to which a loop counts the length of the loop: --n_epochs of a script that trains for
 // n_epochs + n_epochs_decay, or --epochs of one with range(1, epochs). Loops of different length over one setting leave it.
-func applyLoops(all []lengthClue) {
+func applyLoops(all, clues []lengthClue) {
 	loops := map[string]lengthClue{}
-	for _, f := range all {
+	for _, f := range clues {
 		for _, n := range f.terms {
 			if before, again := loops[n]; again && (len(before.terms) != len(f.terms) || before.more != f.more) {
 				f = lengthClue{}
@@ -180,7 +184,7 @@ func plus(units string, more float64) string {
 }
 
 // applyUnits gives settings the unit that an option states, such as --iter_unit=epoch for num_iter. One that a loop compares
-// with a product counts samples.
+// with a product counts samples, and a variable called like an option for the length of an episode is no length.
 func (c *Command) applyUnits(all []lengthClue) {
 	units := map[string]string{} // of the settings whose name contains the key → the option's value
 	unitOption := func(name, value string) {
@@ -188,12 +192,15 @@ func (c *Command) applyUnits(all []lengthClue) {
 			units[strings.Trim(of, "_")] = value
 		}
 	}
-	var products map[string]bool
+	products, parts := map[string]bool{}, map[string]bool{}
 	if c.source != nil {
 		products = c.source.products()
 		for _, o := range c.source.options {
 			if v, ok := c.source.literal(o.value); ok && len(o.names) > 0 {
 				unitOption(o.names[0], v)
+			}
+			for _, n := range o.names {
+				parts[canonical(n)] = ofOnePart.MatchString(o.help)
 			}
 		}
 	}
@@ -211,7 +218,7 @@ func (c *Command) applyUnits(all []lengthClue) {
 				f.value = ""
 			}
 		}
-		if f.unit == unitStep && products[last(f.name)] {
+		if f.unit == unitStep && (products[last(f.name)] || parts[last(f.name)]) { // max_step = args.max_step
 			f.value = ""
 		}
 	}
@@ -485,6 +492,13 @@ func (s *script) rangeUnits(args []argument) (v string, terms []string, more flo
 	}
 	stop, extra := plusOne(args[len(args)-1].tokens)
 	parts := splitAt(stop, "+")
+	certain := true
+	if path, n := dotted(stop, 0); n == len(stop) { // total = n_epochs + n_epochs_decay
+		sum, one := plusOne(s.value(path))
+		if in := splitAt(sum, "+"); len(in) > 1 && len(sum) <= maxExpression {
+			parts, extra, certain = in, extra+one, len(s.certainValue(path)) > 0
+		}
+	}
 	from := args[0].tokens[:0]
 	if len(args) == 2 {
 		from = args[0].tokens
@@ -515,7 +529,10 @@ func (s *script) rangeUnits(args []argument) (v string, terms []string, more flo
 		}
 		units += n
 	}
-	return fmt.Sprint(units), terms, more, units > 0
+	if units <= 0 || !certain {
+		return "", terms, more, false
+	}
+	return fmt.Sprint(units), terms, more, true
 }
 
 // sameTokens reports whether two expressions are written alike.

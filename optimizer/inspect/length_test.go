@@ -117,10 +117,14 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
 		// By a parser in a module.
-		"python module_train.py":              "100 epoch declared",
-		"python module_train.py --epo 7":      "7 epoch stated",
-		"python module_of_another.py":         "12 epoch declared",
-		"python module_of_another.py --epo 7": "7 epoch stated",
+		"python module_train.py":               "100 epoch declared",
+		"python module_train.py --epo 7":       "7 epoch stated",
+		"python module_loop.py":                "90 epoch declared",
+		"python module_loop.py --epochs 10":    "9 epoch stated",
+		"python module_defaults.py":            "",
+		"python module_defaults.py --epochs 8": "8 epoch stated",
+		"python module_of_another.py":          "12 epoch declared",
+		"python module_of_another.py --epo 7":  "7 epoch stated",
 		// Of another unit.
 		"python iter_unit.py": "1 epoch declared",
 		"python iter_unit.py --iter_unit=epoch --num_iter=90": "90 epoch stated",
@@ -152,7 +156,7 @@ func TestLengths(t *testing.T) {
 		"python argparse_train.py --epochs None": "",
 		"python arguments.py":                    "",
 		"python arguments.py 1 2:3":              "",
-		"python arguments_sum.py 1 2":            "",
+		"python arguments_sum.py 1 2":            "3 epoch inferred",
 		"./train --fast":                         "",
 		"python missing.py":                      "",
 		"bash option_loop.sh --lr 0.1":           "",
@@ -212,6 +216,8 @@ func TestLengthOfShellCommands(t *testing.T) {
 		{"for ARGS in \"--epochs 3\"; do true; done\n" + train + " $ARGS", ""},
 		{"run() {\n" + train + " \"$@\"\n}\nrun --epochs 3", ""},
 		{train + " --epochs $UNSET_EPOCHS --lr 0.1", ""},
+		{train + " --lr 0.1 $SLURM_UNSET_ARGS", ""},
+		{"[ -n \"$SLURM_UNSET_ID\" ] && A=\"--epochs 4\"\n" + train + " $A", ""},
 		{"N=$((3*4))\n" + train + " --epochs $N", ""},
 		// Branches.
 		{"log() {\n echo \"$1\"\n}\n" + train + " \"$@\"", "12 epoch declared"},
@@ -221,6 +227,14 @@ func TestLengthOfShellCommands(t *testing.T) {
 		{"[ -n \"$1\" ] && N=$1\n[ -z \"$1\" ] && N=6 && N=7\n" + train + " --epochs $N", "7 epoch stated"},
 		{"P=tf32\nif [ $P = fp16 ]; then A=\"--epochs 3\"\nelif [ $P = tf32 ]; then A=\"--epochs 5\"\nelse A=\"--epochs 6\"\nfi\n" + train + " $A", "5 epoch stated"},
 		{"if [ -f x ]; then\n" + train + " --epochs 3\nelse\n" + train + " --epochs 4\nfi", ""},
+		{"A=\nif [ -f x ]; then A=\"--resume x\"; fi\n" + train + " $A", "12 epoch declared"},
+		{"if [ -f x ]; then A=\"--epochs 3\"; else A=\"--epochs 4\"; fi\n" + train + " $A", ""},
+		{"A=(--lr 1)\n[ -f x ] && A+=(--epochs 3)\n" + train + " \"${A[@]}\"", ""},
+		{"if [ -f x ]; then E=3; else E=4; fi\n" + train + " --epochs $E", ""},
+		{"E=4\nif [ -f x ]; then E=3; fi\n" + train + " --epochs $E", ""},
+		{"E=4\nif [ -f x ]; then E=4; fi\n" + train + " --epochs $E", "4 epoch stated"},
+		{"case $MODEL in\n a) E=3 ;;\n b) E=4 ;;\nesac\n" + train + " --epochs $E", ""},
+		{"if [ -f x ]; then E=3; fi\n" + train + " --epochs $E", "3 epoch stated"},
 		{"N=7\nwhile [ $# -gt 0 ]; do\n case $1 in\n --epochs) N=$2; shift ;;\n esac\n shift\ndone\n" + train + " --epochs $N", "7 epoch stated"},
 		{"set -- --epochs 7\n" + train + " \"$@\"", "7 epoch stated"},
 		{"if [ -f x ]; then set -- --epochs 7; fi\n" + train + " \"$@\"", ""},
@@ -264,11 +278,12 @@ for epoch in range(0, args.epoch):
 // TestLengthInSamples: a number of steps that a loop compares with a product counts samples.
 func TestLengthInSamples(t *testing.T) {
 	for src, want := range map[string]int{
-		"training_iters = 200\nwhile step < training_iters: pass":                                       1,
-		"training_iters = 200\nwhile step * batch_size < training_iters: pass":                          0,
-		"training_iters = 200\nwhile training_iters >= step * 8 + 1: pass":                              0,
-		"p.add_argument('--max_steps', default=9)\nwhile n * args.batch < args.max_steps:\n    train()": 0,
-		"max_steps = 200\nwhile step < 2 * max_steps: pass":                                             1,
+		"training_iters = 200\nwhile step < training_iters: pass":                                        1,
+		"training_iters = 200\nwhile step * batch_size < training_iters: pass":                           0,
+		"training_iters = 200\nwhile training_iters >= step * 8 + 1: pass":                               0,
+		"p.add_argument('--max_steps', default=9)\nwhile n * args.batch < args.max_steps:\n    train()":  0,
+		"p.add_argument('--max_steps', default=9, help='steps per episode')\nmax_steps = args.max_steps": 0,
+		"max_steps = 200\nwhile step < 2 * max_steps: pass":                                              1,
 	} {
 		if l := ReadCommand([]string{"python3", "-c", src}, "").Lengths(); len(l) != want {
 			t.Errorf("%q: %+v", src, l)
@@ -343,6 +358,8 @@ func TestLengthOfScripts(t *testing.T) {
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\nif a:\n  train(3)\nelse:\n  train(4)":                         0,
 		"def train(epochs=25):\n  for epoch in range(epochs): pass\ntrain()":                                                      25,
 		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.more_epochs + args.epochs): pass":                        0,
+		"p.add_argument('--epochs', default=30)\nmore = 5\nn = args.epochs + more + 1\nfor epoch in range(1, n): pass":            35,
+		"p.add_argument('--epochs', default=30)\nmore = 5\nif n is None:\n  n = args.epochs + more\nfor epoch in range(n): pass":  0,
 		"p.add_argument('--epochs', default=30)\nfor epoch in range(start, start + args.epochs): pass":                            30,
 		"p.add_argument('--epoch', default=30)\nfor epoch in range(args.start, args.start + args.epoch): pass":                    30,
 		"p.add_argument('--epochs', default=30)\nfor epoch in range(args.epochs - start): pass":                                   30,

@@ -62,7 +62,8 @@ func (s *script) readOptions() []option {
 }
 
 // adopt takes the options of parsers in the modules of a script whole that its text has not: those of the module itself and
-// of functions that the text names, unless the module declares them only when it is run.
+// of functions that the text names, unless the module declares them only when it is run. Where the text
+// sets other defaults, theirs are unknown.
 func (s *script) adopt(whole *script) {
 	if whole == nil {
 		return
@@ -88,6 +89,9 @@ func (s *script) adopt(whole *script) {
 		}
 		if run {
 			continue
+		}
+		if s.names["set_defaults"] > 0 { // parser.set_defaults(**configuration)
+			o.value = nil
 		}
 		s.options = append(s.options, o)
 		for _, n := range o.names {

@@ -81,6 +81,7 @@ func readCommand(argv []string, dir string, depth int, env map[string]string) *C
 	c.config = c.readConfigs()
 	if c.source != nil {
 		c.source.stated = map[string]string{}
+		c.resuming().stated = c.source.stated
 		for _, w := range c.words {
 			if o := c.source.optionNamed(w.key); o != nil && w.form != positional {
 				for _, n := range o.names {

@@ -109,6 +109,7 @@ type shellBlock struct {
 	dead     branch
 	taken    truth // whether an earlier branch of an if was taken
 	missed   bool  // that depends on an argument that is not given
+	unsure   bool  // whether the commands run is unknown
 	function bool
 }
 
@@ -264,11 +265,20 @@ func (r *shellReader) skipHere() {
 
 // open begins a block. In functions, loops and case the arguments are unknown.
 func (r *shellReader) open(begin string) {
-	r.blocks = append(r.blocks, shellBlock{begin: begin, argsOK: r.argsOK, dead: r.dead, taken: no, function: begin == "function"})
+	r.blocks = append(r.blocks, shellBlock{begin: begin, argsOK: r.argsOK, dead: r.dead, taken: no, function: begin == "function",
+		unsure: begin == "case" || r.within().unsure})
 	if begin == "function" {
 		r.functions++
 	}
 	r.argsOK = r.argsOK && (begin == "if" || begin == "{")
+}
+
+// within returns the innermost block.
+func (r *shellReader) within() (b shellBlock) {
+	if n := len(r.blocks); n > 0 {
+		b = r.blocks[n-1]
+	}
+	return b
 }
 
 // close ends the innermost block if it is one of those that begin so. A loop or case may have removed arguments.
@@ -329,6 +339,7 @@ func (r *shellReader) end(operator string) {
 				if r.dead = b.dead; b.taken == yes || met == no {
 					r.pass(b.missed)
 				}
+				b.unsure = b.unsure || met == perhaps
 				b.taken = max(b.taken, met)
 			}
 		case "elif", "else":
@@ -379,7 +390,11 @@ func (r *shellReader) end(operator string) {
 	}
 	status := yes
 	if declared || len(pending) == len(words) {
+		unsure := r.within().unsure || after != "" && r.status == perhaps
 		for _, a := range pending {
+			if unsure && r.contested(a) {
+				a.values = []string{unknown}
+			}
 			r.assign(a, placed, exports)
 		}
 		for _, name := range words {
@@ -531,6 +546,22 @@ func (r *shellReader) test(words []string) truth {
 	return perhaps
 }
 
+// contested reports whether the length depends on whether an assignment is executed: of an option for it, or of another number
+// than before.
+func (r *shellReader) contested(a shellAssignment) bool {
+	value := strings.Join(a.values, " ")
+	if old := r.vars[a.name]; !a.plus {
+		if _, ok := amount(old); ok || old == value {
+			return old != value
+		}
+		value += " " + old
+	}
+	return slices.ContainsFunc(strings.Fields(value), func(w string) bool {
+		key, _, _ := strings.Cut(w, "=")
+		return strings.HasPrefix(w, "-") && unitOf(canonical(key), "") != ""
+	})
+}
+
 // assign sets a variable. A value above maxValue is unknown.
 func (r *shellReader) assign(a shellAssignment, placed, exports bool) {
 	if _, ok := r.vars[a.name]; !ok && len(r.vars) >= maxVariables {
@@ -548,7 +579,7 @@ func (r *shellReader) assign(a shellAssignment, placed, exports bool) {
 	}
 	size := 0
 	for _, v := range values {
-		size += len(v) + 1
+		size += len(v) + 16
 	}
 	if size > maxValue {
 		values = []string{unknown}
@@ -876,8 +907,11 @@ func (r *shellReader) output(command string) string {
 	return unknown
 }
 
+// setLater matches the variables that a shell, a scheduler or a launcher sets when the script runs.
+var setLater = regexp.MustCompile(`^((SLURM|PBS|LSB|OMPI|PMI)_\w+|RANDOM|SECONDS|LINENO|UID|EUID|HOSTNAME|RANK|LOCAL_RANK|WORLD_SIZE)$`)
+
 // variable returns the value of a variable of the script or the environment, or of a numbered argument; false when it
-// is unset. One that a file may have set that the script reads, or the caller of a function, is unknown.
+// is unset. One that a file may have set that the script reads, the caller of a function or a scheduler, is unknown.
 func (r *shellReader) variable(name string) (string, bool) {
 	n, err := strconv.Atoi(name)
 	switch {
@@ -890,7 +924,7 @@ func (r *shellReader) variable(name string) (string, bool) {
 		if !ok {
 			v, ok = os.LookupEnv(name)
 		}
-		if !ok && (r.sourced || r.functions > 0) {
+		if !ok && (r.sourced || r.functions > 0 || setLater.MatchString(name)) {
 			return unknown, true
 		}
 		return v, ok
