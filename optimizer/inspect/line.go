@@ -44,6 +44,34 @@ var launcherModules = map[string]string{"torch.distributed.run": "torchrun", "to
 // runnerModules are the modules that run the script or module that follows them.
 var runnerModules = set("pdb", "cProfile", "coverage", "trace", "memory_profiler", "kernprof", "scalene", "torch.utils.bottleneck")
 
+var shells = set("sh", "bash", "dash", "zsh", "ksh", "ash")
+
+// launchers start a Python script given among their arguments.
+var launchers = set("torchrun", "accelerate", "deepspeed", "horovodrun", "ipython", "composer", "colossalai")
+
+// isPythonName reports whether n is a Python interpreter: python, python3, python3.11, pypy3.
+func isPythonName(n string) bool {
+	return strings.HasPrefix(n, "python") && strings.Trim(n[len("python"):], "0123456789.w-d") == "" || strings.HasPrefix(n, "pypy")
+}
+
+// pythonCommand is the Python program of a command line.
+type pythonCommand struct {
+	script string // path of the script as written
+	module string // of -m
+	code   string // of -c
+	args   []string
+}
+
+// findPython finds the Python program in an argv: after environment assignments, wrappers (nohup, srun …) and
+// launchers (torchrun, accelerate launch, python -m torch.distributed.run).
+func findPython(argv []string) (pythonCommand, bool) {
+	l := readLine(argv)
+	if l.shell || l.script == "" && l.module == "" && l.code == "" {
+		return pythonCommand{}, false
+	}
+	return pythonCommand{script: l.script, module: l.module, code: l.code, args: argv[l.args:]}, true
+}
+
 // readLine parses a command line. It reads no file. It skips environment assignments, options and wrappers, collects
 // launchers from the outermost to the innermost, and stops at the first script, module, inline code or program.
 func readLine(argv []string) line {

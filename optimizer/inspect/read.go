@@ -189,16 +189,11 @@ func shellInner(l *line, dir string, depth int, env map[string]string) (best *Co
 		text, _ = decode(data[:min(len(data), maxSource)])
 		home = filepath.Dir(path)
 	}
-	loops, trainings := 0, 0
+	trainings := 0
 	for _, sh := range shellCommands(text, home, l.shellArguments(), env) {
-		switch w := sh.words[0]; {
-		case w == "cd" && len(sh.words) > 1:
+		if sh.words[0] == "cd" && len(sh.words) > 1 {
 			dir = at(dir, sh.words[1])
 			continue
-		case w == "for" || w == "while" || w == "until":
-			loops++
-		case w == "done":
-			loops--
 		}
 		inner := readCommand(sh.words, dir, depth+1, sh.env)
 		if inner.source == nil && inner.line.script != "" && dir != home {
@@ -209,7 +204,7 @@ func shellInner(l *line, dir string, depth int, env map[string]string) (best *Co
 		}
 		if len(inner.Lengths()) > 0 {
 			trainings++
-			many = many || loops > 0 || trainings > 1
+			many = many || sh.loop || trainings > 1
 		}
 	}
 	return best, many

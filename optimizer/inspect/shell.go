@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -8,109 +10,63 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
-
-var shells = set("sh", "bash", "dash", "zsh", "ksh", "ash")
-
-// launchers start a Python script given among their arguments.
-var launchers = set("torchrun", "accelerate", "deepspeed", "horovodrun", "ipython", "composer", "colossalai")
-
-// isPythonName reports whether n is a Python interpreter: python, python3, python3.11, pypy3.
-func isPythonName(n string) bool {
-	return strings.HasPrefix(n, "python") && strings.Trim(n[len("python"):], "0123456789.w-d") == "" || strings.HasPrefix(n, "pypy")
-}
-
-// pythonCommand is the Python program of a command line.
-type pythonCommand struct {
-	script string // path of the script as written
-	module string // of -m
-	code   string // of -c
-	args   []string
-}
-
-// findPython finds the Python program in an argv: after environment assignments, wrappers (nohup, srun …) and
-// launchers (torchrun, accelerate launch, python -m torch.distributed.run).
-func findPython(argv []string) (pythonCommand, bool) {
-	l := readLine(argv)
-	if l.shell || l.script == "" && l.module == "" && l.code == "" {
-		return pythonCommand{}, false
-	}
-	return pythonCommand{script: l.script, module: l.module, code: l.code, args: argv[l.args:]}, true
-}
 
 // shellLine is one simple command of a shell script. A word of unknown value is the text unknown.
 type shellLine struct {
 	words []string
 	line  int
 	env   map[string]string // variables exported to it
+	loop  bool              // it may run several times
 }
 
 // Bytes that stand in a value for what is not text. Words that contain unknown are kept without it.
 const (
-	unknown = "\x00" // part of a value that the script does not show
-	between = "\x01" // the end of an element in the list of "$@" or "${NAME[@]}"
-	nothing = "\x02" // such a list without elements
+	unknown = "\x01" // part of a value that the script does not show
+	working = "\x02" // the working directory
 )
 
-// Limits of a shell script: the size in bytes of a value, the number of variables, the depth of expansions and eval.
+// Limits of a shell script: the size of its text, of a value, and of all values that are read, in bytes, the words of a
+// command, the number of commands and of variables, the depth of statements and eval, and the places with a wrong syntax.
 const (
+	maxScript    = 128 << 10
 	maxValue     = 1 << 14
+	maxRead      = 1 << 20
+	maxWords     = 4096
+	maxCommands  = 10000
 	maxVariables = 1000
-	maxExpanded  = 8
+	maxDepth     = 200
+	maxErrors    = 20
+	maxBraces    = 16 // the time of their expansion grows with the square
 )
 
-// shellReader splits a shell script into simple commands. Variables with a known literal value are replaced and, outside
-// quotes, split into words; output defines the value of command substitutions. The working directory is "."; a variable
-// that contains it is unknown after cd. $1, "$@" and similar parameters have the arguments of the script as values
-// outside functions, loops and case. Branches whose condition is known to be false are left out, except for
-// the commands of those that want an argument of the script that is not given.
+// shellReader walks the statements of a shell script in their order and collects its simple commands. It executes nothing and opens
+// no file, so that the outcome of most commands is unknown: all branches of such conditions are walked, and the body of a loop or
+// of a function once. It is the environment of the expansions. $1, "$@" and similar parameters have the arguments of the script as
+// values outside functions, loops and case. Branches whose condition is known to be false are left out, except for the commands of
+// those that want an argument of the script that is not given.
 type shellReader struct {
-	src      string
-	at       int
-	line     int
 	dir      string
-	vars     map[string]string
-	arrays   map[string][]string
+	vars     map[string]expand.Variable
 	exported map[string]string // a new map after each change
 	args     []string          // $1, $2, …
 	argsOK   bool              // args are known
 	sourced  bool              // another file may have assigned variables
-	places   []string          // variables whose value contains the working directory
-	placed   bool              // the current command contains such a value
-	words    []string
-	pending  []shellAssignment // those at the beginning of words
-	command  bool              // words contain the name of a command
-	first    int               // line of the first word
 	done     []shellLine
-	marker   string // end marker of a here-document that starts on the next line
-	nested   int    // depth of expansions and eval
-	grown    int    // bytes that expansions added
+	line     int // lines before the text
+	read     int // bytes of values
+	config   *expand.Config
 
-	blocks    []shellBlock // open ones, outermost first
-	functions int          // how many of them are functions
-	missing   bool         // the current command contains an argument that is not given
-	missed    bool         // status depends on one
-	dead      branch       // that of the current command
-	after     string       // "&&" or "||" before the current command
-	status    truth        // of the last command
-}
+	depth, blocks, functions, loops int // open ones
 
-// shellAssignment is NAME=value, NAME+=value or NAME=(elements).
-type shellAssignment struct {
-	name              string
-	plus, list, other bool // other: NAME[index]=value
-	values            []string
-}
-
-// shellBlock is an if, a loop, a case or a function, with the state that its end restores.
-type shellBlock struct {
-	begin    string // "if", "for", "case", "{"
-	argsOK   bool
-	dead     branch
-	taken    truth // whether an earlier branch of an if was taken
-	missed   bool  // that depends on an argument that is not given
-	unsure   bool  // whether the commands run is unknown
-	function bool
+	missing bool   // the current command contains an argument that is not given
+	missed  bool   // status depends on one
+	unsure  bool   // whether the current command runs is unknown
+	dead    branch // that of the current command
+	status  truth  // of the last command
 }
 
 // branch tells whether the commands of a branch run.
@@ -134,368 +90,365 @@ const (
 // shellCommands returns the simple commands of a shell script in the folder dir, run with args in an environment that env
 // extends.
 func shellCommands(src, dir string, args []string, env map[string]string) []shellLine {
-	r := &shellReader{src: strings.NewReplacer(unknown, "", between, "", nothing, "").Replace(src), line: 1, dir: dir, args: args, argsOK: true, exported: env,
-		vars: map[string]string{"0": filepath.Join(dir, "script.sh"), "PWD": "."}, arrays: map[string][]string{}}
-	r.read()
-	return r.done
+	s := &shellReader{dir: dir, args: args, argsOK: true, exported: env, vars: map[string]expand.Variable{"PWD": scalar(working)}}
+	s.config = &expand.Config{Env: s, CmdSubst: s.output} // without ReadDir no pattern becomes the names of files
+	s.text(strings.NewReplacer(unknown, "", working, "").Replace(src))
+	return s.done
 }
 
-// read reads src to its end.
-func (r *shellReader) read() {
-	for r.at < len(r.src) {
-		switch c := r.src[r.at]; {
-		case c == '\n':
-			r.at++
-			r.line++
-			r.end("")
-			r.skipHere()
-		case c == '#':
-			r.skipLine()
-		case c == ' ' || c == '\t' || c == '\r':
-			r.at++
-		case c == '\\' && r.at+1 < len(r.src) && r.src[r.at+1] == '\n':
-			r.at += 2
-			r.line++
-		case strings.HasPrefix(r.src[r.at:], "<<") && !strings.HasPrefix(r.src[r.at:], "<<<"):
-			r.at += 2
-			r.marker = strings.TrimLeft(strings.Join(r.word(false), ""), "-")
-		case strings.HasPrefix(r.src[r.at:], "&&") || strings.HasPrefix(r.src[r.at:], "||"):
-			r.at += 2
-			r.end(r.src[r.at-2 : r.at])
-		case strings.IndexByte(";&|()", c) >= 0:
-			if n := len(r.blocks); strings.HasPrefix(r.src[max(0, r.at-1):], "()") && c == ')' && (n == 0 || r.blocks[n-1].begin != "function") { // name() { …
-				r.open("function")
-			}
-			r.at++
-			r.end("")
-			if c == '(' {
-				r.after = ""
-			}
+func scalar(s string) expand.Variable { return expand.Variable{Set: true, Kind: expand.String, Str: s} }
+
+// nesting matches what may begin or end a nested construct.
+var nesting = regexp.MustCompile("[(){}`!]|\\b(?:if|fi|while|until|for|select|done|case|esac|time|coproc|function)\\b")
+
+// shallow returns the lines at the beginning of a text in which the parser, which is recursive, cannot exhaust the stack.
+func shallow(text string) string {
+	end, depth := min(len(text), maxScript), 0
+	for _, m := range nesting.FindAllStringIndex(text[:end], -1) {
+		switch text[m[0]:m[1]] {
+		case ")", "}", "fi", "done", "esac":
+			depth = max(0, depth-1)
 		default:
-			line := r.line
-			before := len(r.words)
-			if !r.assignment() {
-				r.words = append(r.words, r.word(true)...)
-				for _, w := range r.words[before:] {
-					r.command = r.command || !leading[w] && !(strings.HasPrefix(w, "-") && before > 0 && declaring[r.words[before-1]])
-				}
-			}
-			if before == 0 {
-				r.first = line
-			}
+			depth++
 		}
-	}
-	r.end("")
-}
-
-var (
-	declaring = set("export", "declare", "typeset", "local", "readonly")
-	leading   = set("export", "declare", "typeset", "local", "readonly", "then", "do", "else", "{", "exec", "if", "elif", "!", "while", "until")
-)
-
-// assigning matches the beginning of an assignment.
-var assigning = regexp.MustCompile(`^([A-Za-z_]\w*)(\[[^\]\s]*\])?(\+?)=`)
-
-// assignment reads an assignment, whose value is not split into words; false when the next word is not one.
-func (r *shellReader) assignment() bool {
-	if r.command {
-		return false
-	}
-	m := assigning.FindStringSubmatch(r.src[r.at:min(len(r.src), r.at+maxValue)])
-	if m == nil {
-		return false
-	}
-	r.at += len(m[0])
-	a := shellAssignment{name: m[1], plus: m[3] != "", other: m[2] != ""}
-	if a.list = r.at < len(r.src) && r.src[r.at] == '('; a.list {
-		r.at++
-		a.values = r.elements()
-	} else {
-		a.values = []string{strings.Join(r.word(false), "")}
-	}
-	r.pending = append(r.pending, a)
-	r.words = append(r.words, m[0]+strings.Join(a.values, " "))
-	return true
-}
-
-// elements reads the words of an array up to its parenthesis.
-func (r *shellReader) elements() (out []string) {
-	for r.at < len(r.src) {
-		switch c := r.src[r.at]; {
-		case c == ')':
-			r.at++
-			return out
-		case c == '#':
-			r.skipLine()
-		case c == '\\' && r.at+1 < len(r.src) && r.src[r.at+1] == '\n':
-			r.at += 2
-			r.line++
-		case strings.IndexByte(" \t\r\n;&|(", c) >= 0:
-			if r.at++; c == '\n' {
-				r.line++
-			}
-		default:
-			out = append(out, r.word(true)...)
-		}
-	}
-	return out
-}
-
-// skipLine continues at the end of the line.
-func (r *shellReader) skipLine() {
-	if n := strings.IndexByte(r.src[r.at:], '\n'); n >= 0 {
-		r.at += n
-	} else {
-		r.at = len(r.src)
-	}
-}
-
-// skipHere skips the here-document announced on the previous line.
-func (r *shellReader) skipHere() {
-	for r.marker != "" && r.at < len(r.src) {
-		line, _, _ := strings.Cut(r.src[r.at:], "\n")
-		r.at = min(len(r.src), r.at+len(line)+1)
-		r.line++
-		if strings.TrimSpace(line) == r.marker {
+		if depth > 10*maxDepth {
+			end = m[0]
 			break
 		}
 	}
-	r.marker = ""
-}
-
-// open begins a block. In functions, loops and case the arguments are unknown.
-func (r *shellReader) open(begin string) {
-	r.blocks = append(r.blocks, shellBlock{begin: begin, argsOK: r.argsOK, dead: r.dead, taken: no, function: begin == "function",
-		unsure: begin == "case" || r.within().unsure})
-	if begin == "function" {
-		r.functions++
+	if end < len(text) {
+		end = 1 + strings.LastIndexByte(text[:end], '\n')
 	}
-	r.argsOK = r.argsOK && (begin == "if" || begin == "{")
+	return text[:end]
 }
 
-// within returns the innermost block.
-func (r *shellReader) within() (b shellBlock) {
-	if n := len(r.blocks); n > 0 {
-		b = r.blocks[n-1]
+// text walks the statements of a text. It continues on the line after the beginning of one with a wrong syntax.
+func (s *shellReader) text(text string) {
+	text = shallow(text)
+	for range maxErrors {
+		end, wrong := 0, false
+		syntax.NewParser().StmtsSeq(strings.NewReader(text))(func(st *syntax.Stmt, err error) bool { // range panics when there are two errors
+			if wrong = wrong || err != nil; !wrong {
+				end = min(len(text), int(st.End().Offset()))
+				s.stmt(st)
+			}
+			return !wrong
+		})
+		if !wrong {
+			return
+		}
+		_, after, _ := strings.Cut(strings.TrimLeft(text[end:], " \t\r\n;&"), "\n")
+		s.line += strings.Count(text[:len(text)-len(after)], "\n")
+		text = after
 	}
-	return b
 }
 
-// close ends the innermost block if it is one of those that begin so. A loop or case may have removed arguments.
-func (r *shellReader) close(begins ...string) {
-	n := len(r.blocks) - 1
-	if n < 0 || !slices.Contains(begins, r.blocks[n].begin) {
+func (s *shellReader) stmts(list []*syntax.Stmt) {
+	for _, st := range list {
+		s.stmt(st)
+	}
+}
+
+// stmt walks a statement and sets status.
+func (s *shellReader) stmt(st *syntax.Stmt) {
+	if s.depth >= maxDepth || s.dead == skipped {
 		return
 	}
-	b := r.blocks[n]
-	r.blocks, r.dead = r.blocks[:n], b.dead
-	if b.function {
-		r.functions--
+	s.depth++
+	s.command(st.Cmd)
+	s.depth--
+	if st.Negated {
+		s.status = -s.status
 	}
-	r.argsOK = r.argsOK || b.argsOK && (b.function || len(r.args) == 0)
+}
+
+func (s *shellReader) command(c syntax.Command) {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
+		s.call(c)
+	case *syntax.DeclClause:
+		s.declare(c)
+	case *syntax.BinaryCmd:
+		s.binary(c)
+	case *syntax.IfClause:
+		s.block(func() { s.branches(c) })
+	case *syntax.WhileClause:
+		s.loop(func() {
+			s.status, s.missed = perhaps, false
+			s.stmts(c.Cond)
+			if s.status == no && !c.Until || s.status == yes && c.Until {
+				s.pass(s.missed)
+			}
+			s.unsure = s.unsure || s.status == perhaps
+		}, c.Do)
+	case *syntax.ForClause:
+		s.loop(func() {
+			if words, ok := c.Loop.(*syntax.WordIter); ok {
+				s.assign(words.Name.Value, scalar(unknown), false)
+			}
+		}, c.Do)
+	case *syntax.CaseClause:
+		s.block(func() {
+			s.argsOK, s.unsure = false, true
+			for _, item := range c.Items {
+				s.stmts(item.Stmts)
+			}
+		})
+	case *syntax.FuncDecl:
+		s.block(func() {
+			argsOK := s.argsOK
+			s.functions++
+			s.argsOK = false
+			s.stmt(c.Body)
+			s.functions--
+			s.argsOK = argsOK
+		})
+	case *syntax.Block:
+		s.block(func() { s.stmts(c.Stmts) })
+	case *syntax.Subshell:
+		s.stmts(c.Stmts)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			s.stmt(c.Stmt)
+		}
+	case *syntax.CoprocClause:
+		s.stmt(c.Stmt)
+	case *syntax.TestClause:
+		s.missing = false
+		s.status, s.missed = s.expression(c.X), s.missing
+	case *syntax.ArithmCmd, *syntax.LetClause:
+		s.status, s.missed = perhaps, false
+	}
+}
+
+// block walks a compound command. A loop or case may have removed arguments.
+func (s *shellReader) block(walk func()) {
+	argsOK, dead, unsure := s.argsOK, s.dead, s.unsure
+	s.blocks++
+	walk()
+	s.blocks--
+	s.argsOK = s.argsOK || argsOK && len(s.args) == 0
+	s.dead, s.unsure = dead, unsure
+}
+
+// loop walks the body of a loop after its head.
+func (s *shellReader) loop(head func(), body []*syntax.Stmt) {
+	s.block(func() {
+		s.loops++
+		head()
+		s.argsOK = false
+		s.stmts(body)
+		s.loops--
+		s.status, s.missed = perhaps, false
+	})
+}
+
+// branches walks those of an if.
+func (s *shellReader) branches(c *syntax.IfClause) {
+	outer, done, missed := s.dead, no, false
+	for ; c != nil; c = c.Else {
+		if s.dead = outer; done == yes {
+			s.pass(missed)
+		}
+		met := perhaps // of else
+		s.status, s.missed = perhaps, false
+		if len(c.Cond) > 0 {
+			s.stmts(c.Cond)
+			met, missed = s.status, missed || s.missed
+			s.unsure = s.unsure || met == perhaps
+		}
+		if s.dead = outer; done == yes || met == no {
+			s.pass(missed)
+		}
+		s.stmts(c.Then)
+		done = max(done, met)
+	}
+	s.status, s.missed = perhaps, false
 }
 
 // pass marks the branch of the current command as not taken.
-func (r *shellReader) pass(missed bool) {
+func (s *shellReader) pass(missed bool) {
 	if missed {
-		r.dead = max(r.dead, wanting)
+		s.dead = max(s.dead, wanting)
 	} else {
-		r.dead = skipped
+		s.dead = skipped
 	}
 }
 
-// end closes a simple command, which a newline or an operator follows: an assignment is recorded, other words are a
-// command. Leading keywords are removed. A shift removes the first arguments of the script.
-func (r *shellReader) end(operator string) {
-	words, pending, placed, missing, after := r.words, r.pending, r.placed, r.missing, r.after
-	if len(words) == 0 {
-		return
-	}
-	r.words, r.pending, r.placed, r.missing, r.command, r.after = nil, nil, false, false, false, operator
-	negated, declared, exports := false, false, false
-	for ; len(words) > 0 && (leading[words[0]] || words[0] == unknown && len(words) > 1); words = words[1:] {
-		switch words[0] {
-		case "if", "while", "until":
-			if words[0] != "if" && r.dead != skipped {
-				r.record(words[:1])
-			}
-			r.open(words[0])
-			r.status, r.missed = perhaps, false
-		case "{":
-			if n := len(r.blocks); n > 0 && r.blocks[n-1].begin == "function" {
-				r.blocks[n-1].begin = "{"
-			} else {
-				r.open("{")
-			}
-			if after == "&&" && r.status == no || after == "||" && r.status == yes {
-				r.pass(r.missed)
-			}
-			after = ""
-		case "then", "do":
-			if n := len(r.blocks); n > 0 && r.functions == 0 {
-				b := &r.blocks[n-1]
-				met := map[string]truth{"if": r.status, "while": r.status, "until": -r.status}[b.begin]
-				b.missed = b.missed || r.missed
-				if r.dead = b.dead; b.taken == yes || met == no {
-					r.pass(b.missed)
-				}
-				b.unsure = b.unsure || met == perhaps
-				b.taken = max(b.taken, met)
-			}
-		case "elif", "else":
-			if n := len(r.blocks); n > 0 && r.blocks[n-1].begin == "if" {
-				b := r.blocks[n-1]
-				if r.dead = b.dead; b.taken == yes {
-					r.pass(b.missed)
-				}
-			}
-			r.status, r.missed = perhaps, false
-		case "!":
-			negated = !negated
-		case "export", "declare", "typeset", "local", "readonly":
-			declared, exports = true, exports || words[0] == "export"
-			for len(words) > 1 && strings.HasPrefix(words[1], "-") {
-				words = words[1:]
-			}
+// binary walks two commands that an operator connects.
+func (s *shellReader) binary(c *syntax.BinaryCmd) {
+	s.stmt(c.X)
+	first, missed, dead, unsure := s.status, s.missed, s.dead, s.unsure
+	switch {
+	case c.Op != syntax.AndStmt && c.Op != syntax.OrStmt:
+		s.stmt(c.Y)
+	case c.Op == syntax.AndStmt && first == no || c.Op == syntax.OrStmt && first == yes:
+		s.pass(missed)
+		s.stmt(c.Y)
+		s.status, s.missed, s.dead = first, missed, dead
+	default:
+		s.unsure = s.unsure || first == perhaps
+		s.stmt(c.Y)
+		if s.unsure, s.missed = unsure, s.missed || missed; first == perhaps && c.Op == syntax.AndStmt {
+			s.status = min(s.status, perhaps)
+		} else if first == perhaps {
+			s.status = max(s.status, perhaps)
 		}
 	}
-	if len(words) == 0 {
-		return
-	}
-	switch words[0] {
-	case "for", "case", "select":
-		r.open(words[0])
-		if words[0] != "case" && len(words) > 1 {
-			r.assign(shellAssignment{name: words[1], values: []string{unknown}}, false, false)
-		}
-	case "function":
-		r.open("function")
-		if words[len(words)-1] == "{" {
-			r.blocks[len(r.blocks)-1].begin = "{"
-		}
-	case "fi":
-		r.close("if")
-	case "esac":
-		r.close("case")
-	case "done":
-		r.close("for", "while", "until", "select")
-	case "}":
-		r.close("{")
-	}
-	if r.dead != taken || after == "&&" && r.status == no || after == "||" && r.status == yes {
-		if len(pending) < len(words) && !declared && (r.dead == wanting || r.dead == taken && r.missed) {
-			r.record(words)
-		}
-		return
-	}
-	status := yes
-	if declared || len(pending) == len(words) {
-		unsure := r.within().unsure || after != "" && r.status == perhaps
-		for _, a := range pending {
-			if unsure && r.contested(a) {
-				a.values = []string{unknown}
-			}
-			r.assign(a, placed, exports)
-		}
-		for _, name := range words {
-			if v, ok := r.vars[name]; ok && exports {
-				r.export(name, v)
-			}
-		}
-	} else {
-		status = r.run(words)
-	}
-	if negated {
-		status = -status
+}
+
+// call walks a simple command: assignments, or a command in an environment that they extend.
+func (s *shellReader) call(c *syntax.CallExpr) {
+	s.missing = false
+	line := s.line + int(c.Pos().Line()) // before hide
+	words := s.fields(c.Args...)
+	for len(words) > 0 && (words[0] == "exec" || words[0] == unknown && len(words) > 1) {
+		words = words[1:]
 	}
 	switch {
-	case after == "&&" && r.status == perhaps:
-		status = min(status, perhaps)
-	case after == "||" && r.status == perhaps:
-		status = max(status, perhaps)
+	case len(words) == 0 && s.dead != taken:
+	case len(words) == 0:
+		for _, a := range c.Assigns {
+			s.set(a, false)
+		}
+		s.status, s.missed = yes, s.missing
+	default:
+		for i, a := range c.Assigns {
+			words = slices.Insert(words, i, a.Name.Value+"="+s.value(a).String())
+		}
+		if s.dead != taken {
+			s.record(words, line)
+			return
+		}
+		s.status = s.run(words, line)
+		s.missed = s.missing
 	}
-	r.status, r.missed = status, missing || after != "" && r.missed
+}
+
+// declare walks export, declare, local and similar commands.
+func (s *shellReader) declare(c *syntax.DeclClause) {
+	exports := c.Variant.Value == "export"
+	if s.missing = false; s.dead != taken {
+		return
+	}
+	for _, a := range c.Args {
+		switch {
+		case a.Name == nil: // an option
+		case !a.Naked:
+			s.set(a, exports)
+		case exports && s.vars[a.Name.Value].Set:
+			s.export(a.Name.Value, s.vars[a.Name.Value].String())
+		}
+	}
+	s.status, s.missed = yes, s.missing
 }
 
 // run records a command and returns its status.
-func (r *shellReader) run(words []string) truth {
+func (s *shellReader) run(words []string, line int) truth {
 	switch words[0] {
 	case "set":
-		if i := slices.Index(words, "--"); i > 0 && r.functions == 0 {
-			if r.args = words[i+1:]; len(r.blocks) > 0 { // perhaps
-				r.args = []string{unknown}
+		if i := slices.Index(words, "--"); i > 0 && s.functions == 0 {
+			if s.args = words[i+1:]; s.blocks > 0 { // perhaps
+				s.args = []string{unknown}
 			}
 		}
 	case "cd":
 		for i, w := range words {
 			words[i] = strings.ReplaceAll(w, unknown, "")
 		}
-		for _, name := range r.places { // "." now means another folder
-			r.vars[name] = unknown
+		for name, v := range s.vars { // the working directory is another one
+			if name != "PWD" && strings.Contains(whole(v), working) {
+				s.vars[name] = scalar(unknown)
+			}
 		}
-		r.places = nil
 	case "shift":
 		n := 1
 		if len(words) > 1 {
 			n, _ = strconv.Atoi(words[1])
 		}
-		if r.functions == 0 {
-			r.args = r.args[min(max(n, 0), len(r.args)):]
+		if s.functions == 0 {
+			s.args = s.args[min(max(n, 0), len(s.args)):]
 		}
 	case "source", ".":
-		r.sourced = true
+		s.sourced = true
 	case "unset":
 		for _, name := range words[1:] {
-			delete(r.vars, name)
-			delete(r.arrays, name)
+			delete(s.vars, name)
 		}
 	case "read", "getopts", "mapfile", "readarray":
 		for _, name := range append(words[1:], "OPTARG", "REPLY") {
 			if isShellName(name) {
-				r.assign(shellAssignment{name: name, values: []string{unknown}}, false, false)
+				s.assign(name, scalar(unknown), false)
 			}
 		}
 	case "eval":
-		if text := strings.Join(words[1:], " "); r.nested < maxExpanded && r.grow(text) {
-			defer func(src string, at, line int) { r.src, r.at, r.line, r.nested = src, at, line, r.nested-1 }(r.src, r.at, r.line)
-			r.src, r.at, r.nested = text, 0, r.nested+1
-			operator := r.after
-			r.read()
-			r.after = operator
+		code := strings.Join(words[1:], " ")
+		if s.read += len(code); s.read < maxRead && s.depth < maxDepth {
+			defer func(line, depth int) { s.line, s.depth = line, depth }(s.line, s.depth)
+			s.line, s.depth = line-1, s.depth+maxDepth/8
+			s.text(code)
 		}
 		return perhaps
 	case "true", ":", "echo", "printf":
 		return yes
 	case "false":
 		return no
-	case "[", "[[", "test":
-		return r.test(words)
+	case "[":
+		return s.test(words[1:max(1, len(words)-1)]) // without ]
+	case "test":
+		return s.test(words[1:])
 	}
-	r.record(words)
+	s.record(words, line)
 	return perhaps
 }
 
 // record adds a command.
-func (r *shellReader) record(words []string) {
+func (s *shellReader) record(words []string, line int) {
 	for i, w := range words {
 		if w != unknown {
-			words[i] = strings.ReplaceAll(w, unknown, "")
+			words[i] = strings.NewReplacer(unknown, "", working, ".").Replace(w)
 		}
 	}
-	r.done = append(r.done, shellLine{words, r.first, r.exported})
+	if len(s.done) < maxCommands {
+		s.done = append(s.done, shellLine{words, line, s.exported, s.loops > 0})
+	}
 }
 
-// test returns the outcome of [ … ], [[ … ]] or test … with known words.
-func (r *shellReader) test(words []string) truth {
-	closing := map[string]string{"[": "]", "[[": "]]"}[words[0]]
-	n := len(words)
-	if closing != "" {
-		if n--; words[n] != closing {
-			return perhaps
+// expression returns the outcome of the expression of [[ … ]].
+func (s *shellReader) expression(x syntax.TestExpr) truth {
+	switch x := x.(type) {
+	case *syntax.Word:
+		return s.test([]string{s.literal(x)})
+	case *syntax.ParenTest:
+		return s.expression(x.X)
+	case *syntax.UnaryTest:
+		if x.Op == syntax.TsNot {
+			return -s.expression(x.X)
+		}
+		if w, ok := x.X.(*syntax.Word); ok {
+			return s.test([]string{x.Op.String(), s.literal(w)})
+		}
+	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.AndTest:
+			return min(s.expression(x.X), s.expression(x.Y))
+		case syntax.OrTest:
+			return max(s.expression(x.X), s.expression(x.Y))
+		}
+		left, ok := x.X.(*syntax.Word)
+		right, both := x.Y.(*syntax.Word)
+		if ok && both {
+			if w := []string{s.literal(left), x.Op.String(), s.literal(right)}; !strings.ContainsAny(w[2], "*?[(") { // no pattern
+				return s.test(w)
+			}
 		}
 	}
-	w := words[1:max(1, n)]
-	if r.functions > 0 || strings.Contains(strings.Join(w, ""), unknown) {
+	return perhaps
+}
+
+// test returns the outcome of the command test with known words.
+func (s *shellReader) test(w []string) truth {
+	if s.functions > 0 || strings.Contains(strings.Join(w, ""), unknown) {
 		return perhaps
 	}
 	negated := len(w) > 1 && w[0] == "!"
@@ -511,46 +464,79 @@ func (r *shellReader) test(words []string) truth {
 	switch {
 	case len(w) == 1:
 		return met(w[0] != "")
-	case len(w) == 2 && w[0] == "-n":
-		return met(w[1] != "")
-	case len(w) == 2 && w[0] == "-z":
-		return met(w[1] == "")
-	case len(w) != 3 || words[0] == "[[" && strings.ContainsAny(w[2], "*?[("):
+	case len(w) == 2 && (w[0] == "-n" || w[0] == "-z"):
+		return met((w[0] == "-n") == (w[1] != ""))
+	case len(w) == 3 && (w[1] == "=" || w[1] == "==" || w[1] == "!="):
+		return met((w[1] != "!=") == (w[0] == w[2]))
+	case len(w) != 3 || orders[w[1]] == "":
 		return perhaps
 	}
 	a, bad := strconv.Atoi(w[0])
 	b, worse := strconv.Atoi(w[2])
-	switch w[1] {
-	case "=", "==":
-		return met(w[0] == w[2])
-	case "!=":
-		return met(w[0] != w[2])
-	}
 	if bad != nil || worse != nil {
 		return perhaps
 	}
-	switch w[1] {
-	case "-eq":
-		return met(a == b)
-	case "-ne":
-		return met(a != b)
-	case "-gt":
-		return met(a > b)
-	case "-ge":
-		return met(a >= b)
-	case "-lt":
-		return met(a < b)
-	case "-le":
-		return met(a <= b)
+	return met(strings.Contains(orders[w[1]], "<=>"[1+cmp.Compare(a, b):][:1]))
+}
+
+// orders are the outcomes of a comparison for which the operators of test are true.
+var orders = map[string]string{"-eq": "=", "-ne": "<>", "-gt": ">", "-ge": "=>", "-lt": "<", "-le": "<="}
+
+// value returns the value that an assignment gives its variable.
+func (s *shellReader) value(a *syntax.Assign) expand.Variable {
+	var old expand.Variable
+	if a.Append {
+		old = s.vars[a.Name.Value]
 	}
-	return perhaps
+	list := append([]string{}, old.List...) // nil would be one empty word
+	switch {
+	case a.Index != nil || a.Array != nil && slices.ContainsFunc(a.Array.Elems, func(e *syntax.ArrayElem) bool { return e.Index != nil }):
+		return scalar(unknown)
+	case a.Array == nil && len(list) == 0:
+		return scalar(old.Str + s.literal(a.Value))
+	case a.Array == nil:
+		list[0] += s.literal(a.Value)
+	case old.Kind == expand.String:
+		list = []string{old.Str}
+		fallthrough
+	default:
+		for _, e := range a.Array.Elems {
+			list = append(list, s.fields(e.Value)...)
+		}
+	}
+	return expand.Variable{Set: true, Kind: expand.Indexed, List: list}
+}
+
+// set executes an assignment.
+func (s *shellReader) set(a *syntax.Assign, exports bool) {
+	v := s.value(a)
+	if s.unsure && s.contested(a, v) {
+		v = scalar(unknown)
+	}
+	s.assign(a.Name.Value, v, exports)
+}
+
+// assign sets a variable. A value above maxValue is unknown.
+func (s *shellReader) assign(name string, v expand.Variable, exports bool) {
+	if _, ok := s.vars[name]; !ok && len(s.vars) >= maxVariables {
+		return
+	}
+	if size(v) > maxValue {
+		v = scalar(unknown)
+	}
+	s.vars[name] = v
+	if _, before := s.exported[name]; exports || before || os.Getenv(name) != "" {
+		s.export(name, v.String())
+	}
 }
 
 // contested reports whether the length depends on whether an assignment is executed: of an option for it, or of another number
 // than before.
-func (r *shellReader) contested(a shellAssignment) bool {
-	value := strings.Join(a.values, " ")
-	if old := r.vars[a.name]; !a.plus {
+func (s *shellReader) contested(a *syntax.Assign, v expand.Variable) bool {
+	old, value := whole(s.vars[a.Name.Value]), whole(v)
+	if a.Append {
+		value = strings.TrimPrefix(value, old)
+	} else {
 		if _, ok := amount(old); ok || old == value {
 			return old != value
 		}
@@ -562,377 +548,179 @@ func (r *shellReader) contested(a shellAssignment) bool {
 	})
 }
 
-// assign sets a variable. A value above maxValue is unknown.
-func (r *shellReader) assign(a shellAssignment, placed, exports bool) {
-	if _, ok := r.vars[a.name]; !ok && len(r.vars) >= maxVariables {
-		return
-	}
-	values := a.values
-	switch old, known := r.arrays[a.name]; {
-	case a.other:
-		values, a.list = []string{unknown}, known
-	case a.plus && a.list && known:
-		values = append(slices.Clone(old), values...)
-	case a.plus && !a.list:
-		v, _ := r.variable(a.name)
-		values = []string{v + values[0]}
-	}
-	size := 0
-	for _, v := range values {
-		size += len(v) + 16
-	}
-	if size > maxValue {
-		values = []string{unknown}
-	}
-	if delete(r.arrays, a.name); a.list {
-		r.arrays[a.name] = values
-	}
-	r.vars[a.name] = strings.Join(values[:min(1, len(values))], "")
-	if placed {
-		r.places = append(r.places, a.name)
-	}
-	if _, before := r.exported[a.name]; exports || before || os.Getenv(a.name) != "" {
-		r.export(a.name, r.vars[a.name])
-	}
-}
+// whole returns all elements of a variable.
+func whole(v expand.Variable) string { return v.Str + strings.Join(v.List, " ") }
+
+func size(v expand.Variable) int { return len(whole(v)) + 16*len(v.List) }
 
 // export sets a variable of the environment of the following commands.
-func (r *shellReader) export(name, value string) {
-	if exported := maps.Clone(r.exported); len(exported) < maxVariables/10 {
+func (s *shellReader) export(name, value string) {
+	if exported := maps.Clone(s.exported); len(exported) < maxVariables/10 {
 		if exported == nil {
 			exported = map[string]string{}
 		}
-		exported[name] = value
-		r.exported = exported
+		exported[name] = strings.ReplaceAll(value, working, ".")
+		s.exported = exported
 	}
 }
 
-func isShellName(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !isNameByte(s[i]) || i == 0 && isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
+func isShellName(s string) bool { return syntax.ValidName(s) }
 
-// shellFields are the words to which one word of the source expands.
-type shellFields struct {
-	done []string
-	b    strings.Builder
-	open bool // the last word exists, although it may be empty
-}
-
-func (f *shellFields) close() {
-	if f.open {
-		f.done = append(f.done, f.b.String())
-		f.b.Reset()
-		f.open = false
-	}
-}
-
-// add appends a value: in quotes it is split between the elements of a list, otherwise also at white space.
-func (f *shellFields) add(v string, quoted bool) {
-	f.open = f.open || quoted && v != nothing
-	for i := 0; i < len(v); i++ {
-		switch {
-		case v[i] == between[0]:
-			f.close()
-			f.open = quoted
-		case !quoted && strings.IndexByte(" \t\r\n", v[i]) >= 0:
-			f.close()
-		case v[i] != nothing[0]:
-			f.b.WriteByte(v[i])
-			f.open = true
-		}
-	}
-}
-
-// word reads one word with its quotes removed and returns those to which it expands; a single one without split. A word
-// is limited to 64 KiB.
-func (r *shellReader) word(split bool) []string {
-	var f shellFields
-	var b strings.Builder
-	from := r.at
-	for r.at < len(r.src) && f.b.Len() < 1<<16 {
-		c := r.src[r.at]
-		b.Reset()
-		switch {
-		case strings.IndexByte(" \t\r\n;&|()", c) >= 0:
-			return f.all(split)
-		case c == '\'':
-			end := strings.IndexByte(r.src[r.at+1:], '\'')
-			if end < 0 {
-				end = len(r.src) - r.at - 1
+// fields returns the words to which some of the script expand, with unknown for what cannot be expanded.
+func (s *shellReader) fields(words ...*syntax.Word) (out []string) {
+	for _, w := range words {
+		braces := 0
+		for _, p := range w.Parts {
+			if l, ok := p.(*syntax.Lit); ok {
+				braces += strings.Count(l.Value, "{")
 			}
-			s := r.src[r.at+1 : r.at+1+end]
-			r.line += strings.Count(s, "\n")
-			f.add(s, true)
-			r.at = min(len(r.src), r.at+end+2)
-		case c == '"':
-			r.at++
-			for r.at < len(r.src) && r.src[r.at] != '"' && b.Len() < 1<<16 {
-				r.piece(&b)
-			}
-			f.add(r.flat(b.String(), split), true)
-			r.at = min(len(r.src), r.at+1)
-		case c == '$' || c == '`':
-			r.piece(&b)
-			f.add(r.flat(b.String(), split), !split)
-		default:
-			r.piece(&f.b)
-			f.open = f.open || f.b.Len() > 0
 		}
-	}
-	if r.at < len(r.src) && r.at-from >= 1<<16 {
-		r.skipLine()
-	}
-	return f.all(split)
-}
-
-// flat returns a value in which a list is text, unless it is split into words.
-func (r *shellReader) flat(v string, split bool) string {
-	if split {
-		return v
-	}
-	return strings.NewReplacer(between, " ", nothing, "").Replace(v)
-}
-
-// all returns the words; without split one, which may be empty.
-func (f *shellFields) all(split bool) []string {
-	f.open = f.open || !split
-	f.close()
-	return f.done
-}
-
-// piece reads one character, escape or substitution.
-func (r *shellReader) piece(b *strings.Builder) {
-	c := r.src[r.at]
-	r.at++
-	switch {
-	case c == '\n':
-		r.line++
-		b.WriteByte(c)
-	case c == '\\' && r.at < len(r.src):
-		if r.src[r.at] == '\n' {
-			r.line++
-		} else {
-			b.WriteByte(r.src[r.at])
+		if braces > maxBraces {
+			out = append(out, unknown)
+			continue
 		}
-		r.at++
-	case c == '$' && r.at < len(r.src):
-		if v := r.substitute(); r.grow(v) {
-			b.WriteString(v)
-		} else {
-			b.WriteString(unknown)
-		}
-	case c == '`':
-		inside, _, closed := strings.Cut(r.src[r.at:], "`")
-		r.line += strings.Count(inside, "\n")
-		if r.at += len(inside); closed {
-			r.at++
-		}
-		b.WriteString(r.output(inside))
-	default:
-		b.WriteByte(c)
-	}
-}
-
-// grow counts the text of an expansion; false when it and those before are larger than a script.
-func (r *shellReader) grow(text string) bool {
-	r.grown += len(text)
-	return r.grown < maxSource
-}
-
-// substitute reads the substitution after a dollar sign: $(…), ${…}, $NAME and special parameters.
-func (r *shellReader) substitute() string {
-	switch c := r.src[r.at]; {
-	case c == '(':
-		inside := r.inside('(', ')')
-		return r.output(inside)
-	case c == '{':
-		return r.parameter(r.inside('{', '}'))
-	case isNameByte(c):
-		end := r.at + 1
-		for end < len(r.src) && isNameByte(r.src[end]) && !isDigit(c) {
-			end++
-		}
-		v, _ := r.variable(r.src[r.at:end])
-		r.at = end
-		return v
-	case strings.IndexByte("@*#", c) >= 0:
-		r.at++
-		return r.parameter(string(c))
-	case strings.IndexByte("?$!-", c) >= 0:
-		r.at++
-		return unknown
-	}
-	return "$"
-}
-
-// inside reads to the closing bracket of the opening one and returns the text between them.
-func (r *shellReader) inside(open, closing byte) string {
-	depth, i := 0, r.at
-	for ; i < len(r.src); i++ {
-		if c := r.src[i]; c == '\\' {
-			i++
-		} else if c == open {
-			depth++
-		} else if c == closing {
-			if depth--; depth == 0 {
+		s.hide(w)
+		for f, err := range expand.FieldsSeq(s.config, w) {
+			if s.read += len(f) + 16; err != nil || s.read > maxRead || len(out) > maxWords {
+				out = append(out, unknown)
 				break
 			}
+			out = append(out, f)
 		}
 	}
-	i = min(i, len(r.src))
-	text := r.src[min(r.at+1, i):i]
-	r.line += strings.Count(text, "\n")
-	r.at = min(len(r.src), i+1)
-	return text
+	return out
 }
 
-// parameter returns the value of ${…}: NAME, NAME[index], NAME:-text, NAME:=text, NAME:+text, @ and BASH_SOURCE.
-func (r *shellReader) parameter(inside string) string {
-	n := 0
-	for n < len(inside) && isNameByte(inside[n]) {
-		n++
+// literal returns the text to which a word expands that is not split.
+func (s *shellReader) literal(w *syntax.Word) string {
+	if w == nil {
+		return ""
 	}
-	name, rest := inside[:n], inside[n:]
-	switch {
-	case name == "BASH_SOURCE":
-		return filepath.Join(r.dir, "script.sh")
-	case name == "" && (strings.HasPrefix(inside, "@") || strings.HasPrefix(inside, "*")):
-		from := 1
-		if k, ok := strings.CutPrefix(inside[1:], ":"); ok {
-			var err error
-			if from, err = strconv.Atoi(k); err != nil {
-				return unknown
-			}
-		}
-		if !r.argsOK || r.grown >= maxSource {
-			return unknown
-		}
-		return list(r.args[min(max(from-1, 0), len(r.args)):])
-	case inside == "#" && r.argsOK:
-		return strconv.Itoa(len(r.args))
-	case name == "" || r.grown >= maxSource:
+	s.hide(w)
+	v, err := expand.Literal(s.config, w)
+	if s.read += len(v); err != nil || s.read > maxRead {
 		return unknown
-	}
-	v, set := r.variable(name)
-	if strings.HasPrefix(rest, "[") {
-		index, after, _ := strings.Cut(rest[1:], "]")
-		elements, ok := r.arrays[name]
-		if !ok && set {
-			elements = []string{v}
-		}
-		k, err := strconv.Atoi(index)
-		switch {
-		case index == "@" || index == "*":
-			set = len(elements) > 0
-			if v = list(elements); !set && v != unknown && (r.sourced || r.functions > 0) && !ok {
-				v = unknown
-			}
-		case err == nil && k >= 0 && k < len(elements):
-			v = elements[k]
-		default:
-			v = unknown
-		}
-		rest = after
-	}
-	empty := v == "" || v == nothing
-	operator, text := "", ""
-	if m := defaulting.FindStringSubmatch(rest); m != nil {
-		operator, text = m[1], m[2]
-		if !strings.HasPrefix(rest, ":") {
-			empty = !set
-		}
-	}
-	switch {
-	case operator == "+" && !empty:
-		return r.expand(text)
-	case operator == "+", !empty, operator == "":
-		return v
-	}
-	if v = r.expand(text); operator == "=" {
-		r.assign(shellAssignment{name: name, values: []string{v}}, r.placed, false)
 	}
 	return v
 }
 
-// defaulting matches the operators of ${NAME:-text} and its relatives.
-var defaulting = regexp.MustCompile(`(?s)^:?([-=+])(.*)$`)
-
-// list returns the value of a list.
-func list(elements []string) string {
-	if len(elements) == 0 {
-		return nothing
-	}
-	return strings.Join(elements, between)
-}
-
-// expand returns the value of a text with substitutions and quotes.
-func (r *shellReader) expand(text string) string {
-	if r.nested >= maxExpanded {
-		return unknown
-	}
-	defer func(src string, at, line int) { r.src, r.at, r.line, r.nested = src, at, line, r.nested-1 }(r.src, r.at, r.line)
-	r.src, r.at, r.nested = text, 0, r.nested+1
-	var b strings.Builder
-	for quoted := false; r.at < len(r.src) && b.Len() < 1<<16; {
-		switch c := r.src[r.at]; {
-		case c == '"':
-			quoted = !quoted
-			r.at++
-		case c == '\'' && !quoted:
-			inside, _, _ := strings.Cut(r.src[r.at+1:], "'")
-			b.WriteString(inside)
-			r.at = min(len(r.src), r.at+len(inside)+2)
-		default:
-			r.piece(&b)
+// hide replaces the parts of a word whose value is unknown.
+func (s *shellReader) hide(w *syntax.Word) {
+	syntax.Walk(w, func(n syntax.Node) bool {
+		var parts []syntax.WordPart
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			return false
+		case *syntax.Word:
+			parts = n.Parts
+		case *syntax.DblQuoted:
+			parts = n.Parts
 		}
-	}
-	return b.String()
+		for i, p := range parts {
+			e, ok := p.(*syntax.ParamExp)
+			switch p.(type) {
+			case *syntax.ArithmExp, *syntax.ProcSubst, *syntax.ExtGlob:
+				parts[i] = &syntax.Lit{Value: unknown}
+			}
+			if ok && s.hidden(e) {
+				parts[i] = &syntax.Lit{Value: unknown}
+			}
+		}
+		return true
+	})
 }
 
-// output returns the output of a command substitution: the folder of the script if the command mentions dirname or $0,
-// the working directory for pwd; any other is unknown.
-func (r *shellReader) output(command string) string {
-	switch words := strings.Fields(command); {
-	case strings.Contains(command, "dirname") || strings.Contains(command, "$0"):
-		return r.dir
-	case len(words) > 0 && words[0] == "pwd":
-		v, _ := r.variable("PWD")
-		return v
+// hidden reports whether the value of a parameter expansion is unknown although that of its variable need not be: it is computed,
+// or it changes an unknown value.
+func (s *shellReader) hidden(e *syntax.ParamExp) bool {
+	literal := func(x syntax.ArithmExpr) bool {
+		w, ok := x.(*syntax.Word)
+		return x == nil || ok && w.Lit() != ""
 	}
-	return unknown
+	changed := e.Length || e.Slice != nil || e.Repl != nil || e.Exp != nil && e.Exp.Op >= syntax.RemSmallSuffix
+	if w, ok := e.Index.(*syntax.Word); ok {
+		changed = changed || w.Lit() != "@" && w.Lit() != "*"
+	}
+	return e.Param == nil || e.Names != 0 || !literal(e.Index) || e.Slice != nil && !(literal(e.Slice.Offset) && literal(e.Slice.Length)) ||
+		e.Repl != nil && e.Repl.With != nil && len(e.Repl.With.Lit()) > 64 || changed && strings.Contains(whole(s.variable(e.Param.Value)), unknown)
 }
+
+// output writes the output of a command substitution: the folder of the script if a command in it is dirname or mentions $0, the
+// working directory for pwd; any other is unknown.
+func (s *shellReader) output(w io.Writer, c *syntax.CmdSubst) error {
+	value := unknown
+	syntax.Walk(c, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Lit:
+			if n.Value == "dirname" {
+				value = s.dir
+			} else if n.Value == "pwd" && value == unknown {
+				value = s.vars["PWD"].Str
+			}
+		case *syntax.ParamExp:
+			if n.Param != nil && n.Param.Value == "0" {
+				value = s.dir
+			}
+		}
+		return true
+	})
+	_, err := io.WriteString(w, value)
+	return err
+}
+
+// Get returns a variable for an expansion; it is unknown after too many of them.
+func (s *shellReader) Get(name string) expand.Variable {
+	v := s.variable(name)
+	if s.read += size(v); s.read > maxRead {
+		return scalar(unknown)
+	}
+	return v
+}
+
+// Set executes ${NAME:=value}.
+func (s *shellReader) Set(name string, v expand.Variable) error {
+	s.assign(name, v, false)
+	return nil
+}
+
+// Each completes expand.Environ; only expansions that hide replaces would use it.
+func (s *shellReader) Each(func(string, expand.Variable) bool) {}
 
 // setLater matches the variables that a shell, a scheduler or a launcher sets when the script runs.
 var setLater = regexp.MustCompile(`^((SLURM|PBS|LSB|OMPI|PMI)_\w+|RANDOM|SECONDS|LINENO|UID|EUID|HOSTNAME|RANK|LOCAL_RANK|WORLD_SIZE)$`)
 
-// variable returns the value of a variable of the script or the environment, or of a numbered argument; false when it
-// is unset. One that a file may have set that the script reads, the caller of a function or a scheduler, is unknown.
-func (r *shellReader) variable(name string) (string, bool) {
+// variable returns a variable of the script or the environment, an argument or a special parameter. One that a file may have set
+// that the script reads, the caller of a function or a scheduler, is unknown.
+func (s *shellReader) variable(name string) expand.Variable {
 	n, err := strconv.Atoi(name)
 	switch {
-	case err != nil || n == 0:
-		r.placed = r.placed || name == "PWD" || slices.Contains(r.places, name)
-		if v, ok := r.vars[name]; ok {
-			return v, true
-		}
-		v, ok := r.exported[name]
-		if !ok {
-			v, ok = os.LookupEnv(name)
-		}
-		if !ok && (r.sourced || r.functions > 0 || setLater.MatchString(name)) {
-			return unknown, true
-		}
-		return v, ok
-	case !r.argsOK:
-		return unknown, true
-	case n > len(r.args):
-		r.missing = true
-		return "", false
+	case err == nil && n == 0 || name == "BASH_SOURCE":
+		return scalar(filepath.Join(s.dir, "script.sh"))
+	case strings.ContainsAny(name, "?$!-"):
+		return scalar(unknown)
+	case !s.argsOK && (err == nil || strings.ContainsAny(name, "@*#")):
+		return scalar(unknown)
+	case name == "#":
+		return scalar(strconv.Itoa(len(s.args)))
+	case name == "@" || name == "*":
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: append([]string{}, s.args...)} // nil would be one empty word
+	case err == nil && n > len(s.args):
+		s.missing = true
+		return expand.Variable{}
+	case err == nil:
+		return scalar(s.args[n-1])
 	}
-	return r.args[n-1], true
+	if v, ok := s.vars[name]; ok {
+		return v
+	}
+	if v, ok := s.exported[name]; ok {
+		return scalar(v)
+	}
+	if v, ok := os.LookupEnv(name); ok {
+		return scalar(v)
+	}
+	if name != "IFS" && (s.sourced || s.functions > 0 || setLater.MatchString(name)) {
+		return scalar(unknown)
+	}
+	return expand.Variable{}
 }
