@@ -127,8 +127,8 @@ func loadsNothing(t []token) bool {
 
 // calledIn returns the names of what tokens call.
 func calledIn(t []token) (names []string) {
-	for j := range t[:max(0, len(t)-1)] {
-		if t[j].kind == name && !keywords[t[j].s] && t[j+1].s == "(" {
+	for j := range t {
+		if called(t, j) && !keywords[t[j].s] {
 			names = append(names, t[j].s)
 		}
 	}
@@ -379,7 +379,7 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 	if k > 1 && t[k-1].s == "." {
 		full = s.resolve(t[k-2].s) + "." + callee
 	}
-	if at := s.called(t, k); at >= 0 {
+	if at := s.calledHere(t, k); at >= 0 {
 		parameter := s.parameter(at, a.key, position)
 		if loads, progress := s.loads(at+1, s.blockEnd(at), 1); loads && progress && parameter != "" {
 			loads, progress = s.loadsBy(carrier{&option{}, set(parameter), o.switches(), knobRank(KnobResume, o) < 0, o.another()}, at+1, s.blockEnd(at), false, 2)
@@ -405,9 +405,9 @@ func (s *script) useInCall(o *option, i, k int, args []argument, position int) o
 	return optionUse{}
 }
 
-// called returns the index of the statement that defines the function which is called at token k: a method for an object, a function
+// calledHere returns the index of the statement that defines the function which is called at token k: a method for an object, a function
 // for a module; -1 for one of code outside the script.
-func (s *script) called(t []token, k int) int {
+func (s *script) calledHere(t []token, k int) int {
 	at := s.defined(t[k].s)
 	if at < 0 || k < 2 || t[k-1].s != "." {
 		return at
@@ -505,13 +505,13 @@ func (s *script) loadsBy(c carrier, from, to int, any bool, depth int) (loads, p
 			progress = progress || t[1%len(t)].s == "=" && isProgress(t[0].s) && !strings.HasPrefix(t[0].s, "optim") // start_epoch = int(path[-3:])
 		}
 		match := brackets(t)
-		for k := 0; k+1 < len(t); k++ {
-			if t[k].kind != name || keywords[t[k].s] || t[k+1].s != "(" {
+		for k := range t {
+			if !called(t, k) || keywords[t[k].s] {
 				continue
 			}
 			args := arguments(t, match, k+1)
 			position := slices.IndexFunc(args, func(a argument) bool { return s.takes(c, a) })
-			inner := s.called(t, k)
+			inner := s.calledHere(t, k)
 			var l, p bool
 			switch {
 			case position < 0 && (!any || t[k].s == "load_state_dict"): // what it loads is read elsewhere

@@ -384,18 +384,10 @@ func TestWeightsBesideProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := observedStage(t, func(a *actor) launch.Exit {
-				a.begins(nil)
-				if a.n > 1 {
-					a.epoch = 4
-				}
-				for a.epoch < 9 && a.step(9, 1) {
-					if a.epoch == 4 && a.n == 1 {
-						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("model.pt", "weights"), "step": 4, "kind": "test", "seconds": 0.1, "weights": true})
-						a.stage.save("state.json", `{"epoch": 4}`)
-						return failed(1)
-					}
-				}
-				return finished
+				return a.failsOnce(4, 9, func() {
+					a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("model.pt", "weights"), "step": 4, "kind": "test", "seconds": 0.1, "weights": true})
+					a.stage.save("state.json", `{"epoch": 4}`)
+				})
 			})
 			script := c.script + "for epoch in range(start, 9):\n    torch.save(model.state_dict(), 'model.pt')\n    json.dump({'epoch': epoch + 1}, open('state.json', 'w'))\n"
 			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
@@ -442,6 +434,21 @@ func TestExportThatIsMovedAway(t *testing.T) {
 	}
 }
 
+// failsOnce plays an observed training that saves and fails at a step of its first life, from which its next one continues.
+func (a *actor) failsOnce(at, total int, save func()) launch.Exit {
+	a.begins(nil)
+	if a.n > 1 {
+		a.epoch = at
+	}
+	for a.epoch < total && a.step(total, 1) {
+		if a.epoch == at && a.n == 1 {
+			save()
+			return failed(1)
+		}
+	}
+	return finished
+}
+
 // TestCheckpointOfAnotherRun: a run that is resumed does not continue from what another one wrote in the same directory after it
 // had ended, unless it has no other checkpoint; then with a warning.
 func TestCheckpointOfAnotherRun(t *testing.T) {
@@ -449,17 +456,9 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := observedStage(t, func(a *actor) launch.Exit {
-				a.begins(nil)
-				if a.n > 1 {
-					a.epoch = 4
-				}
-				for a.epoch < 9 && a.step(9, 1) {
-					if a.epoch == 4 && a.n == 1 {
-						a.checkpoint()
-						return failed(1)
-					}
-				}
-				return finished
+				return a.failsOnce(4, 9, func() {
+					a.checkpoint()
+				})
 			})
 			res := s.run()
 			s.clock.advance(time.Minute)

@@ -167,19 +167,30 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	for _, line := range v.output.next(rec.RunID) {
 		fmt.Fprintln(v.out, line)
 	}
-	data, err := report.Load(dir)
+	var err error
 	if v.quiet {
-		if err == nil {
-			err = data.LastOutput(v.out, v.reportWidth())
-		}
-		err = cmp.Or(report.Summary(v.report, []*journal.Record{rec}), err)
-	} else if err == nil {
-		err = data.Brief(v.report, v.reportWidth())
-		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), v.shortPath(filepath.Join(dir, "report.html")))
+		err = report.Summary(v.report, []*journal.Record{rec})
+	}
+	if err == nil && (!v.quiet || rec.State == journal.Failed) {
+		err = v.finished(dir)
 	}
 	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)
 	}
+}
+
+// finished prints the first screen of the report, or with --quiet the last output of a failed training as an error.
+func (v *lines) finished(dir string) error {
+	data, err := report.Load(dir)
+	switch {
+	case err != nil:
+		return err
+	case v.quiet:
+		return data.LastOutput(v.out, v.reportWidth())
+	}
+	err = data.Brief(v.report, v.reportWidth())
+	fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), v.shortPath(filepath.Join(dir, "report.html")))
+	return err
 }
 
 // reportWidth returns the width of reports on the terminal, 0 without one.
