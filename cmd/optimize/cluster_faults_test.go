@@ -47,7 +47,9 @@ func TestClusterServerSilentForThreeRounds(t *testing.T) {
 	w.await("the end of the leases", func() bool {
 		for _, j := range w.clusterJobs() {
 			dir := filepath.Join(w.state(), "runs", j.Run)
-			if _, err := os.Stat(filepath.Join(dir, "checkpoint", "alone")); j.Run != "" && err == nil { // it runs
+			_, runs := os.Stat(filepath.Join(dir, "checkpoint", "alone"))
+			_, ended := os.Stat(filepath.Join(dir, "exit.json"))
+			if j.Run != "" && (runs == nil || ended != nil) {
 				return false
 			}
 		}

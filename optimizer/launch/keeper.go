@@ -63,8 +63,8 @@ type keeper struct {
 
 	out, err  *rotated
 	pumps     sync.WaitGroup
-	readers   []*os.File // stdout and stderr of the job
-	writers   []int      // the job's ends of the same pipes, until the job has inherited them
+	readers   []stream // stdout and stderr of the job
+	writers   []int    // the job's ends of the same pipes, until the job has inherited them
 	main      process
 	began     time.Duration
 	beforeKiB int64 // peak memory of the trampoline

@@ -57,7 +57,7 @@ func (k *keeper) setUp() error {
 		return fmt.Errorf("read the orders of the agent: %w", err)
 	}
 	k.hello = os.NewFile(helloFD, "hello")
-	k.readers = []*os.File{os.NewFile(outReadFD, "stdout"), os.NewFile(errReadFD, "stderr")}
+	k.readers = []stream{openStream(outReadFD), openStream(errReadFD)}
 	k.writers = []int{outWriteFD, errWriteFD}
 	self, err := readStat(os.Getpid())
 	if err != nil {

@@ -308,33 +308,56 @@ func TestOutputOfAllJobs(t *testing.T) {
 	}
 }
 
-// TestAwaitClosed checks that the wait between two reads of short output ends with the last writer of a pipe, and not with more output.
-func TestAwaitClosed(t *testing.T) {
+// TestOutputPipe checks that output is read in batches, that the end of the output is not waited for, and the deadline.
+func TestOutputPipe(t *testing.T) {
 	t.Parallel()
-	read, write, err := os.Pipe()
-	if err != nil {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	defer read.Close()
+	write := os.NewFile(uintptr(fds[1]), "pipe")
+	defer unix.Close(fds[0])
+	from, batched := openStream(fds[0]).(*outputPipe)
+	if !batched {
+		t.Fatal("the pipe is not read in batches")
+	}
+	defer from.epoll.Close()
+	buf := make([]byte, 8<<10)
+	read := func(want string, wantErr error) {
+		t.Helper()
+		if n, err := from.Read(buf); string(buf[:n]) != want || !errors.Is(err, wantErr) {
+			t.Fatalf("read %d bytes %.40q (%v), want %d bytes (%v)", n, buf[:n], err, len(want), wantErr)
+		}
+	}
 	fmt.Fprintln(write, "step 1")
-	const least = 30 * time.Millisecond
+	read("step 1\n", nil)
 	began := time.Now()
-	awaitClosed(read, least)
-	if waited := time.Since(began); waited < least {
-		t.Errorf("waited %s with output in the pipe, want %s", waited, least)
+	fmt.Fprintln(write, "step 2")
+	read("step 2\n", nil)
+	if waited := time.Since(began); waited < batchFor {
+		t.Errorf("waited %s for the second batch, want %s", waited, batchFor)
 	}
+	much := strings.Repeat("x", 3*len(buf))
+	fmt.Fprint(write, much)
+	for range 3 {
+		read(much[:len(buf)], nil)
+	}
+	from.SetReadDeadline(time.Now())
+	read("", os.ErrDeadlineExceeded)
+	from.SetReadDeadline(time.Time{})
+	fmt.Fprintln(write, "last step")
 	write.Close()
-	awaitClosed(read, 24*time.Hour)
-	if data, err := io.ReadAll(read); err != nil || string(data) != "step 1\n" {
-		t.Errorf("read %q (%v), want the output", data, err)
-	}
+	read("last step\n", nil)
+	read("", io.EOF)
 
 	master, slave, err := openPTY(defaultTerminal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(slave)
-	terminal := os.NewFile(uintptr(master), "terminal")
-	defer terminal.Close()
-	awaitClosed(terminal, 24*time.Hour) // does not wait
+	terminal, file := openStream(master).(*os.File)
+	if !file {
+		t.Fatal("a pseudo-terminal is read in batches")
+	}
+	terminal.Close()
 }

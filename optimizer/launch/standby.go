@@ -68,7 +68,7 @@ func standbyMain(args []string) int {
 func (s *standby) start() *startFailure {
 	var out, errs, news [2]int
 	for _, p := range []*[2]int{&out, &errs} {
-		if err := s.openStream(p); err != nil {
+		if err := s.makeStream(p); err != nil {
 			return shortage("open an output of the job", err)
 		}
 	}
@@ -107,8 +107,8 @@ func (s *standby) start() *startFailure {
 	return nil
 }
 
-// openStream opens one output of the job as a pipe or pseudo-terminal: the end to read and the job's end.
-func (s *standby) openStream(p *[2]int) (err error) {
+// makeStream opens one output of the job as a pipe or pseudo-terminal: the end to read and the job's end.
+func (s *standby) makeStream(p *[2]int) (err error) {
 	if s.terminal == "" {
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *standby) replace() int {
 	k := &keeper{spec: b.Spec, handle: b.Started.Handle, missing: b.Started.Missing, began: b.Started.Began, oomStart: b.OOMStart,
 		hello: os.NewFile(helloFD, "hello"), poke: s.poke, main: process{b.Started.Handle.PID, b.Started.Handle.Start}}
 	for _, fd := range s.read {
-		k.readers = append(k.readers, os.NewFile(uintptr(fd), "output"))
+		k.readers = append(k.readers, openStream(fd))
 	}
 	self, err := readStat(os.Getpid())
 	if err != nil {

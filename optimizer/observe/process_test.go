@@ -256,7 +256,7 @@ func TestHiddenThreads(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
 	o.in.Settings = []string{"OPTIMIZE_OBSERVE_THREADS=3"}
-	o.env = append(o.env, "OMP_NUM_THREADS=3", "MKL_NUM_THREADS=5")
+	o.env = append(o.env, "OMP_NUM_THREADS=3", "MKL_NUM_THREADS=5", "OPENBLAS_NUM_THREADS=3")
 	out, code := o.run(`
 import ctypes, os, subprocess, sys
 get = ctypes.CDLL(None).getenv
@@ -266,10 +266,19 @@ print(get(b"OMP_NUM_THREADS"), "OMP_NUM_THREADS" in os.environ, os.environ["MKL_
 subprocess.run([sys.executable, "-c", show], check=True)
 subprocess.run([sys.executable, "-c", show], check=True, env=dict(os.environ, OMP_NUM_THREADS="3"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-print(get(b"OMP_NUM_THREADS"))
+print(get(b"OMP_NUM_THREADS"), get(b"MKL_NUM_THREADS"), get(b"OPENBLAS_NUM_THREADS"))
 `)
 	want(t, "exit code", code, 0)
-	want(t, "output", out, "b'3' False 5\nNone 5\n3 5\nb'1'\n")
+	want(t, "output", out, "b'3' False 5\nNone 5\n3 5\nb'1' b'5' b'3'\n")
+
+	o.env = append(o.env, "MKL_NUM_THREADS=3") // MKL follows OpenMP
+	out, _ = o.run(`
+import ctypes, os
+get = ctypes.CDLL(None).getenv
+get.restype = ctypes.c_char_p
+print(get(b"OMP_NUM_THREADS"), get(b"MKL_NUM_THREADS"), "MKL_NUM_THREADS" in os.environ)
+`)
+	want(t, "output", out, "b'3' None False\n")
 }
 
 // A launcher's children are not observed if the script disables it, and a clean environment stays clean for other

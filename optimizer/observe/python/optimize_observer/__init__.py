@@ -78,10 +78,14 @@ def start(here):
 def hide_threads(environ, count):
     """Hide the thread variables that the agent has set to count from os.environ. joblib, dask, ray and torchrun, which divide the
     CPUs among processes, would take them for the user's and let each process use all CPUs. The libraries of this process, which
-    read the C environment, follow them."""
+    read the C environment, follow them. MKL gets no number of its own: it follows OpenMP, whose number a trial can change."""
+    import os
+
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
         if count and environ.get(name) == count:
             environ._data.pop(environ.encodekey(name))
+            if name == "MKL_NUM_THREADS":
+                os.unsetenv(name)
 
 
 def write_lines():
