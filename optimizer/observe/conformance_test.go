@@ -233,7 +233,7 @@ print("threads", torch.get_num_threads())
 // different numbers have them again.
 func TestRealTrialRestores(t *testing.T) {
 	o := newReal(t, conformancePython(t))
-	o.in.Settings = []string{"OPTIMIZE_OBSERVE_THREADS=2"}
+	o.in.Settings = []string{"OPTIMIZE_OBSERVE_THREADS=2,2"}
 	o.env = append(o.env, "OMP_NUM_THREADS=2", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2")
 	stop := o.start(`
 import ctypes, os, numpy, threadpoolctl, torch

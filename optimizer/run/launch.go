@@ -305,6 +305,10 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: a.GPUs == 0 && len(r.Host.GPUs) > 0 && r.Config.GPUs == "", RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
 		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
 		GPUHour: price(r.Rates.GPUHour), CPUHour: price(r.Rates.CPUHour), GiBHour: price(r.Rates.GiBHour)}
+	undecided := r.ranks <= 1 && a.Threads == 0 && a.CPUs >= max(len(r.Host.CPUIDs), int(r.Host.CPUs)) && len(resources.UserThreads(r.Environ)) == 0
+	if undecided { // the defaults of the libraries: a thread per logical CPU, in MKL per core
+		e.Threads, e.MKLThreads = a.CPUs, e.Threads
+	}
 	if r.Config.SeedGiven {
 		e.Seed = &r.Config.Seed
 	}
@@ -322,16 +326,16 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		if !slices.ContainsFunc(r.Environ, func(v string) bool { return strings.HasPrefix(v, "PYTHONUNBUFFERED=") }) {
 			in.Settings = append(in.Settings, "OPTIMIZE_OBSERVE_LINES=1")
 		}
-		if r.ranks <= 1 && !e.ThreadsChosen && a.CPUs >= max(len(r.Host.CPUIDs), int(r.Host.CPUs)) && len(resources.UserThreads(r.Environ)) == 0 { // not decided
-			in.Settings = append(in.Settings, fmt.Sprintf("OPTIMIZE_OBSERVE_THREADS=%d", e.Threads))
+		if undecided {
+			in.Settings = append(in.Settings, fmt.Sprintf("OPTIMIZE_OBSERVE_THREADS=%d,%d", e.Threads, e.MKLThreads))
 		}
 		env = in.Environ(env)
 	}
 	return env
 }
 
-// threadsOf returns the size of the thread pools of each process at an allocation: the physical cores, divided by the
-// ranks.
+// threadsOf returns the size of the thread pools of each process at an allocation that is not the whole machine: the physical cores,
+// divided by the ranks.
 func (r *run) threadsOf(a resources.Allocation) int {
 	if a.Threads > 0 {
 		return a.Threads

@@ -67,7 +67,7 @@ def start(here):
             pass  # this process reports nothing
     if settings.get("OPTIMIZE_OBSERVE_LINES"):
         write_lines()
-    hide_threads(os.environ, settings.pop("OPTIMIZE_OBSERVE_THREADS", ""))
+    forget_threads(os.environ, settings.pop("OPTIMIZE_OBSERVE_THREADS", "").split(","))
     children.install()
     sys.meta_path.insert(0, Finder())
     for name in HOOKS:
@@ -75,17 +75,13 @@ def start(here):
             hook(sys.modules[name])
 
 
-def hide_threads(environ, count):
-    """Hide the thread variables that the agent has set to count from os.environ. joblib, dask, ray and torchrun, which divide the
-    CPUs among processes, would take them for the user's and let each process use all CPUs. The libraries of this process, which
-    read the C environment, follow them. MKL gets no number of its own: it follows OpenMP, whose number a trial can change."""
-    import os
-
+def forget_threads(environ, counts):
+    """Remove the thread variables with the values that the agent has given them where nothing is decided: the libraries choose the
+    same numbers without them. joblib, dask, ray and torchrun, which divide the CPUs among processes, would take them for the user's
+    and let each process use all CPUs; MKL with a number of its own would not follow that of OpenMP in a trial."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
-        if count and environ.get(name) == count:
-            environ._data.pop(environ.encodekey(name))
-            if name == "MKL_NUM_THREADS":
-                os.unsetenv(name)
+        if environ.get(name) in counts:
+            del environ[name]
 
 
 def write_lines():
