@@ -275,14 +275,14 @@ func TestADescribedHostChoosesNoCPUsHere(t *testing.T) {
 	for i := range 96 {
 		h.CPUIDs = append(h.CPUIDs, 95-i)
 	}
-	e, err := NewEnforcer(EnforceOptions{RunID: "r", Allocation: Allocation{CPUs: 64}, Host: h, Roots: machine(t, "none")})
+	e, err := NewEnforcer(EnforceOptions{RunID: "r", Allocation: Allocation{CPUs: 64}, KeepsDevices: true, Host: h, Roots: machine(t, "none")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := e.Recipe().CPUIDs; !slices.Equal(got, []int{0, 1, 2, 3, 4, 5}) {
 		t.Errorf("affinity %v, want the six CPUs of this machine", got)
 	}
-	mention(t, e.Statement(), "(64 requested, 6 may be used)")
+	mention(t, e.Statement(), "(64 requested, 6 may be used)", "CUDA_VISIBLE_DEVICES is unchanged")
 }
 
 // If a change fails half-way, the reported state must match the state in force.

@@ -20,8 +20,10 @@ type EnforceOptions struct {
 	RunID      string // names the cgroup; characters other than letters, digits, "-", "_" and "." are replaced
 	Allocation Allocation
 	Limits     Limits // MemoryMax is the hard memory limit; 0 sets none
-	Host       Host   // CPUIDs are the candidate CPUs; empty means the caller's affinity
-	Roots      Roots
+	// KeepsDevices means that CUDA_VISIBLE_DEVICES of the job is that of the user.
+	KeepsDevices bool
+	Host         Host // CPUIDs are the candidate CPUs; empty means the caller's affinity
+	Roots        Roots
 
 	tree cgroupTree // nil means that of the kernel
 }
@@ -51,25 +53,26 @@ const enforcerSchema = 1
 
 // enforcerState is the complete state that another process requires to take over.
 type enforcerState struct {
-	Schema     int           `json:"schema"`
-	RunID      string        `json:"run_id"`
-	Roots      Roots         `json:"roots"`
-	Allocation Allocation    `json:"allocation"` // currently in force
-	Limits     Limits        `json:"limits"`
-	Allowed    []int         `json:"allowed_cpus"`
-	CPUIDs     []int         `json:"cpu_ids"`
-	Quota      cgroupControl `json:"quota"`
-	Offer      string        `json:"offer,omitempty"` // v2 cgroup whose controller cpu is enabled once the job has less than all CPUs
-	Cpuset     cgroupControl `json:"cpuset"`
-	Memory     cgroupControl `json:"memory"`
-	Account    cgroupControl `json:"account"` // CPU time accounting
-	Group      cgroupControl `json:"group"`   // membership: pids and kill
-	Rlimits    []rlimit      `json:"rlimits,omitempty"`
-	Made       []string      `json:"made,omitempty"`    // cgroups to remove
-	Enabled    []enabling    `json:"enabled,omitempty"` // v2 controllers enabled above the job's cgroup
-	Notes      []string      `json:"notes,omitempty"`
-	PeakBytes  uint64        `json:"peak_bytes"`
-	Sampled    bool          `json:"sampled"`
+	Schema       int           `json:"schema"`
+	RunID        string        `json:"run_id"`
+	Roots        Roots         `json:"roots"`
+	Allocation   Allocation    `json:"allocation"` // currently in force
+	Limits       Limits        `json:"limits"`
+	KeepsDevices bool          `json:"keeps_devices,omitempty"`
+	Allowed      []int         `json:"allowed_cpus"`
+	CPUIDs       []int         `json:"cpu_ids"`
+	Quota        cgroupControl `json:"quota"`
+	Offer        string        `json:"offer,omitempty"` // v2 cgroup whose controller cpu is enabled once the job has less than all CPUs
+	Cpuset       cgroupControl `json:"cpuset"`
+	Memory       cgroupControl `json:"memory"`
+	Account      cgroupControl `json:"account"` // CPU time accounting
+	Group        cgroupControl `json:"group"`   // membership: pids and kill
+	Rlimits      []rlimit      `json:"rlimits,omitempty"`
+	Made         []string      `json:"made,omitempty"`    // cgroups to remove
+	Enabled      []enabling    `json:"enabled,omitempty"` // v2 controllers enabled above the job's cgroup
+	Notes        []string      `json:"notes,omitempty"`
+	PeakBytes    uint64        `json:"peak_bytes"`
+	Sampled      bool          `json:"sampled"`
 }
 
 // enabling is a set of v2 controllers enabled for the children of a cgroup.
@@ -87,7 +90,7 @@ func NewEnforcer(o EnforceOptions) (*enforcer, error) {
 	}
 	e := &enforcer{tree: o.tree, s: enforcerState{
 		Schema: enforcerSchema, RunID: o.RunID, Roots: o.Roots,
-		Allocation: o.Allocation, Limits: o.Limits,
+		Allocation: o.Allocation, Limits: o.Limits, KeepsDevices: o.KeepsDevices,
 	}}
 	if e.tree == nil {
 		e.tree = osTree{}

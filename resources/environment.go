@@ -14,12 +14,11 @@ import (
 type JobEnvironment struct {
 	RunID      string
 	Allocation Allocation
-	// Threads is the size of the thread pools of each process; 0 means the number of CPUs of Allocation. Thread
-	// variables that base sets are kept unless ThreadsChosen.
+	// Threads is the size of the thread pools of each process; 0 means the number of CPUs of Allocation, less than 0 what the
+	// libraries choose. Thread variables that base sets are kept unless ThreadsChosen.
 	Threads       int
-	MKLThreads    int // that of MKL; 0 means Threads
 	ThreadsChosen bool
-	// KeepVisible keeps CUDA_VISIBLE_DEVICES of base: for a job without allocated GPUs that may still use one.
+	// KeepVisible keeps CUDA_VISIBLE_DEVICES of base, because no devices were chosen.
 	KeepVisible bool
 	Epochs      int   // 0: the script's own
 	PinMemory   *bool // nil: the script's own
@@ -69,11 +68,7 @@ func (j JobEnvironment) variables(base []string) []variable {
 	threads := cmp.Or(j.Threads, a.CPUs)
 	own := UserThreads(base)
 	for _, name := range threadVariables {
-		n := threads
-		if name == "MKL_NUM_THREADS" {
-			n = cmp.Or(j.MKLThreads, threads)
-		}
-		set(name, strconv.Itoa(n), n > 0 && (j.ThreadsChosen || len(own) == 0))
+		set(name, strconv.Itoa(threads), threads > 0 && (j.ThreadsChosen || len(own) == 0))
 	}
 	set("PYTHONUNBUFFERED", "1", !has(base, "PYTHONUNBUFFERED"))
 	set("OPTIMIZER_BATCH_SIZE", strconv.Itoa(a.BatchSize), a.BatchSize > 0)
@@ -122,7 +117,8 @@ func has(environ []string, name string) bool {
 	return slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
 
-// ThreadsPerCore returns the number of logical CPUs of one physical core; 1 if unknown.
+// ThreadsPerCore returns the number of logical CPUs of one physical core; 1 if unknown. Many numerical libraries run one
+// thread per physical core by default.
 func ThreadsPerCore() int {
 	text, _ := os.ReadFile("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 	ids, _ := ParseCPUList(string(text))

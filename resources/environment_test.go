@@ -52,8 +52,7 @@ func TestEnvironKeepsTheUsersSettings(t *testing.T) {
 		"own thread variable": {j: JobEnvironment{Allocation: a, KeepVisible: true}, base: base, want: base},
 		"chosen threads": {j: JobEnvironment{Allocation: a, Threads: 1, ThreadsChosen: true, KeepVisible: true}, base: []string{"OMP_NUM_THREADS=4", "PYTHONUNBUFFERED=1"},
 			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1"}},
-		"one thread per logical CPU, in MKL per core": {j: JobEnvironment{Allocation: a, MKLThreads: 2, KeepVisible: true}, base: []string{"PYTHONUNBUFFERED=1"},
-			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=4", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=4", "NUMEXPR_NUM_THREADS=4"}},
+		"threads of the libraries": {j: JobEnvironment{Allocation: a, Threads: -1, KeepVisible: true}, base: []string{"PYTHONUNBUFFERED=1"}, want: []string{"PYTHONUNBUFFERED=1"}},
 		"threads of one rank": {j: JobEnvironment{Allocation: a, Threads: 2, KeepVisible: true}, base: []string{"PYTHONUNBUFFERED=1"},
 			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=2", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "NUMEXPR_NUM_THREADS=2"}},
 	}

@@ -117,9 +117,12 @@ func (e *enforcer) Statement() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	lines := []string{e.sayCPUTime(), e.sayCPUSet(), e.sayMemory(), e.sayGroup()}
-	if e.s.Allocation.GPUs > 0 {
+	switch {
+	case e.s.KeepsDevices:
+		lines = append(lines, "GPUs: those of its environment, CUDA_VISIBLE_DEVICES is unchanged; device memory is not limited")
+	case e.s.Allocation.GPUs > 0:
 		lines = append(lines, "GPUs: chosen by CUDA_VISIBLE_DEVICES; a script that sets it again can reach other devices, and device memory is not limited")
-	} else {
+	default:
 		lines = append(lines, "GPUs: hidden by an empty CUDA_VISIBLE_DEVICES; a script that sets it again can reach them")
 	}
 	return append(lines, e.s.Notes...)

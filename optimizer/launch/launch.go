@@ -23,6 +23,8 @@ type Command struct {
 	// Allocation and Limits are enforced as far as the machine allows; Job.Enforced reports the result.
 	Allocation resources.Allocation
 	Limits     resources.Limits
+	// KeepsDevices means that CUDA_VISIBLE_DEVICES in Env is that of the user.
+	KeepsDevices bool
 	// Grace is the time between SIGTERM and SIGKILL; 0 means 30 s.
 	Grace time.Duration
 	// StopAfter limits the run time of the job even if the agent is dead (the guard's dead-man's switch); 0 means no

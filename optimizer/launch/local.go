@@ -101,7 +101,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 		return nil, because(shortage("clear the run directory", err))
 	}
 	enforce, err := resources.NewEnforcer(resources.EnforceOptions{RunID: uniqueName(cmp.Or(runIDOf(c.Env), filepath.Base(dir))), Allocation: c.Allocation,
-		Limits: c.Limits, Host: l.Host, Roots: l.Roots})
+		Limits: c.Limits, KeepsDevices: c.KeepsDevices, Host: l.Host, Roots: l.Roots})
 	if err != nil {
 		return nil, &failed{startFailure{Reason: strings.ReplaceAll(err.Error(), "\n", "; "), Advice: "choose another allocation"}, err}
 	}

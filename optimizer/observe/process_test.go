@@ -250,26 +250,6 @@ print(type(sys.stdout.buffer), sys.stdout.name, sys.stdout.mode, sys.stdout.enco
 	want(t, "output without orig_argv, -u", strings.SplitN(got, "\n", 2)[0], strings.SplitN(bare, "\n", 2)[0])
 }
 
-// Thread variables that are not decided are left to the libraries, of the process and of what it starts; others are kept.
-func TestForgottenThreads(t *testing.T) {
-	t.Parallel()
-	o := newObserved(t)
-	o.in.Settings = []string{"OPTIMIZE_OBSERVE_THREADS=6,3"}
-	o.env = append(o.env, "OMP_NUM_THREADS=6", "MKL_NUM_THREADS=3", "OPENBLAS_NUM_THREADS=5")
-	out, code := o.run(`
-import ctypes, os, subprocess, sys
-get = ctypes.CDLL(None).getenv
-get.restype = ctypes.c_char_p
-names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-show = "import os; print(*map(os.environ.get, %r))" % (names,)
-print(*(get(n.encode()) for n in names), *map(os.environ.get, names), flush=True)
-subprocess.run([sys.executable, "-c", show], check=True)
-subprocess.run([sys.executable, "-c", show], check=True, env=dict(os.environ, OMP_NUM_THREADS="6"))
-`)
-	want(t, "exit code", code, 0)
-	want(t, "output", out, "None None b'5' None None 5\nNone None 5\n6 None 5\n")
-}
-
 // A launcher's children are not observed if the script disables it, and a clean environment stays clean for other
 // programs.
 func TestChildSwitchedOff(t *testing.T) {

@@ -189,11 +189,33 @@ func roundMemory(g resources.GiB) resources.GiB {
 // enforced returns the part of an allocation that is enforced on the job. Memory is enforced only if the user limited
 // it: any other limit would slow a training that reads much data, because cached files count, or kill one that would
 // otherwise survive.
-func (f *facts) enforced(a resources.Allocation) resources.Allocation {
-	if f.Config.Memory == "" {
+func (r *run) enforced(a resources.Allocation) resources.Allocation {
+	if r.Config.Memory == "" {
 		a.Memory = 0
 	}
+	if r.whole(a) { // a quota that allows fewer holds anyway, on any of the CPUs
+		a.CPUs = max(a.CPUs, len(r.Host.CPUIDs))
+	}
 	return a
+}
+
+// whole reports whether an allocation has all CPUs of this machine, or as many as the quota of its container allows.
+func (r *run) whole(a resources.Allocation) bool {
+	return r.alone() && a.CPUs >= int(r.Host.CPUs)
+}
+
+// alone reports whether the job runs on this machine, and no scheduler of several jobs decides what it gets of it.
+func (r *run) alone() bool {
+	return r.Lease == nil && r.Host.Described == "" && !r.Config.elsewhere()
+}
+
+// keepsDevices reports whether the job sees the devices of the user's environment, CUDA_VISIBLE_DEVICES unchanged, because none
+// were chosen: all are allocated, or none to a script that was not found to use one and yet may.
+func (r *run) keepsDevices(a resources.Allocation) bool {
+	if a.GPUs == 0 {
+		return r.Config.GPUs == "" && (r.alone() || len(r.Host.GPUs) > 0)
+	}
+	return r.alone() && a.GPUs == len(r.Host.GPUs)
 }
 
 func (f *facts) enforcedLimits() resources.Limits {

@@ -132,7 +132,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	speedMeasured := r.measureSpeed() // while the supervisor starts
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), Stdin: r.jobInput(), RunDir: r.dir.Dir(),
-		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
+		Allocation: r.enforced(a), Limits: r.enforcedLimits(), KeepsDevices: r.keepsDevices(a), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
 	started()
 	speedMeasured()
 	r.moving = nil // its place is in use, or withdrawn by Start
@@ -302,13 +302,9 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	price := func(v cost.USD) *float64 { f := float64(v); return &f }
 	a.NumWorkers = cmp.Or(a.NumWorkers, min(8, a.CPUs)) // one loader worker per CPU, at most 8
-	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: a.GPUs == 0 && len(r.Host.GPUs) > 0 && r.Config.GPUs == "", RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
+	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: r.keepsDevices(a), RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
 		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
 		GPUHour: price(r.Rates.GPUHour), CPUHour: price(r.Rates.CPUHour), GiBHour: price(r.Rates.GiBHour)}
-	undecided := r.ranks <= 1 && a.Threads == 0 && a.CPUs >= max(len(r.Host.CPUIDs), int(r.Host.CPUs)) && len(resources.UserThreads(r.Environ)) == 0
-	if undecided { // the defaults of the libraries: a thread per logical CPU, in MKL per core
-		e.Threads, e.MKLThreads = a.CPUs, e.Threads
-	}
 	if r.Config.SeedGiven {
 		e.Seed = &r.Config.Seed
 	}
@@ -326,21 +322,23 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		if !slices.ContainsFunc(r.Environ, func(v string) bool { return strings.HasPrefix(v, "PYTHONUNBUFFERED=") }) {
 			in.Settings = append(in.Settings, "OPTIMIZE_OBSERVE_LINES=1")
 		}
-		if undecided {
-			in.Settings = append(in.Settings, fmt.Sprintf("OPTIMIZE_OBSERVE_THREADS=%d,%d", e.Threads, e.MKLThreads))
-		}
 		env = in.Environ(env)
 	}
 	return env
 }
 
-// threadsOf returns the size of the thread pools of each process at an allocation that is not the whole machine: the physical cores,
-// divided by the ranks.
+// threadsOf returns the size of the thread pools of each process at an allocation: that of the libraries if it may use the whole
+// machine, its CPUs if a quota allows no more than these, otherwise the physical cores, divided by the ranks.
 func (r *run) threadsOf(a resources.Allocation) int {
-	if a.Threads > 0 {
+	switch {
+	case a.Threads > 0:
 		return a.Threads
+	case r.ranks > 1 || !r.whole(a):
+		return max(1, a.CPUs/r.threadsPerCore()/max(1, r.ranks))
+	case a.CPUs < len(r.Host.CPUIDs):
+		return a.CPUs
 	}
-	return max(1, a.CPUs/r.threadsPerCore()/max(1, r.ranks))
+	return -1
 }
 
 func (f *facts) threadsPerCore() int {

@@ -67,21 +67,11 @@ def start(here):
             pass  # this process reports nothing
     if settings.get("OPTIMIZE_OBSERVE_LINES"):
         write_lines()
-    forget_threads(os.environ, settings.pop("OPTIMIZE_OBSERVE_THREADS", "").split(","))
     children.install()
     sys.meta_path.insert(0, Finder())
     for name in HOOKS:
         if name in sys.modules:
             hook(sys.modules[name])
-
-
-def forget_threads(environ, counts):
-    """Remove the thread variables with the values that the agent has given them where nothing is decided: the libraries choose the
-    same numbers without them. joblib, dask, ray and torchrun, which divide the CPUs among processes, would take them for the user's
-    and let each process use all CPUs; MKL with a number of its own would not follow that of OpenMP in a trial."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
-        if environ.get(name) in counts:
-            del environ[name]
 
 
 def write_lines():

@@ -194,52 +194,50 @@ class Requests:
             self.owner.write("answer", id=request["id"], op=str(request.get("op"))[:40], ok=ok, **fields)
 
 
+_first = []  # the number of threads before the first change; then MKL's own, 0 without one
+_limited = []  # the change of threadpoolctl in force
+
+
 def set_threads(n):
-    """Set the numeric thread pools of this process; return the previous number of threads."""
+    """Set the numeric thread pools of this process; return the previous number of threads. The number before the first change restores
+    them as they were."""
     if not 1 <= n <= 4096:
         raise ValueError("threads")
     before = thread_count()
     torch, pools = sys.modules.get("torch"), sys.modules.get("threadpoolctl")
     if torch is None and pools is None:
         raise NotImplementedError("no thread pool is known")
-    if pools is not None:
-        set_pools(pools, n)
-    if torch is not None:
-        set_torch(torch, n)
+    if not _first:
+        _first.append(before)
+    while _limited:
+        _limited.pop().__exit__(None, None, None)
+    if pools is not None and n != _first[0]:  # MKL follows OpenMP
+        _limited.append(pools.threadpool_limits(limits={p["prefix"]: n for p in pools.threadpool_info() if p["internal_api"] != "mkl"}))
+    mkl = sys.modules.get("torch.backends.mkl")
+    if mkl is not None and mkl.is_available():
+        set_with_mkl(torch, n)
+    elif torch is not None:
+        torch.set_num_threads(n)
     return before
 
 
-def set_torch(torch, n):
-    """Set the number of threads of PyTorch in this thread.
+def set_with_mkl(torch, n):
+    """Set the number of threads of PyTorch and MKL in this thread.
 
     torch.set_num_threads also gives MKL a number of its own, and with that MKL does not choose fewer threads for small matrices any more:
-    the training of a small model takes 10 % longer from then on, whatever the number. The number of OpenMP, which MKL follows, has no such
-    effect. A script that has called torch.set_num_threads has MKL's own number already.
+    the training of a small model takes 10 % longer from then on, whatever the number. MKL follows the number of OpenMP, which has no such
+    effect, unless the script or an environment variable has given it its own.
     """
-    mkl = sys.modules.get("torch.backends.mkl")
-    if mkl is not None and mkl.is_available():
-        import ctypes
+    import ctypes
 
-        library = ctypes.CDLL(torch._C.__file__)  # and what it is linked with
-        library.omp_set_num_threads(n)
-        if library.mkl_get_max_threads() == n == torch.get_num_threads():
-            return
-    torch.set_num_threads(n)
-
-
-_own = [None, None]  # the number of threads before the first change, and the change of threadpoolctl in force
-
-
-def set_pools(pools, n):
-    """Set the pools that threadpoolctl knows, or restore them if n is the number before the first change: they may differ. MKL follows
-    OpenMP."""
-    if _own[0] is None:
-        _own[0] = thread_count()
-    if _own[1] is not None:
-        _own[1].__exit__(None, None, None)
-        _own[1] = None
-    if n != _own[0]:
-        _own[1] = pools.threadpool_limits(limits={p["prefix"]: n for p in pools.threadpool_info() if p["internal_api"] != "mkl"})
+    library = ctypes.CDLL(torch._C.__file__)  # and what it is linked with
+    openmp, number, own = library.omp_set_num_threads, library.mkl_get_max_threads, library.MKL_Set_Num_Threads_Local
+    if len(_first) == 1:
+        _first.append(own(0))
+    own(_first[1])
+    openmp(n)
+    if n != _first[0] and number() != n:
+        own(n)
 
 
 class Trial:
