@@ -27,8 +27,10 @@ type Key struct {
 	// Likeness is the fingerprint of the script for comparison with other versions of it
 	// (inspect.Inspection.Likeness); if "", only identical text matches.
 	Likeness string
-	Script   string // path of the script; copies at other paths count as the same script
-	Command  []string
+	// FilesDigest is the hash of the script's modules and configuration files (inspect.Command.FilesDigest); "" matches any.
+	FilesDigest string
+	Script      string // path of the script; copies at other paths count as the same script
+	Command     []string
 	// Dir is the working directory, which selects what a program without a script trains, and Built the time at which the file of
 	// such a program was last changed: earlier runs may have done other work.
 	Dir   string
@@ -99,7 +101,8 @@ const (
 	maxSimilar  = 8
 	maxVersions = 64
 	// leastSimilar is the minimum share of equal statements of two versions of one script; unknownText is the
-	// distance assigned to a script at the same path whose text cannot be compared.
+	// distance assigned to a script at the same path whose text cannot be compared, and to changed modules or configuration
+	// files.
 	leastSimilar = 0.75
 	unknownText  = 0.5
 	// maxRuns bounds the number of runs that contribute measurements: the newest runs describe the current machine

@@ -23,19 +23,19 @@ type relation struct {
 // Change is a difference between two runs that may change the cost of a unit of work.
 type Change struct {
 	Name string // canonical name of the argument, ScriptText or DataSet
-	Was  string // value in the earlier run; the SHA-256 for ScriptText; "" if not given
+	Was  string // value in the earlier run; a hash for ScriptText; "" if not given
 	Is   string
 	// Ratio is Is divided by Was; NaN unless both are numbers above 0.
 	Ratio float64
 	// Distance is above 0: the absolute binary logarithm of Ratio, at most 3; 1 for values that are not numbers; for
-	// ScriptText 4 times the share of the statements that differ.
+	// ScriptText 4 times the share of the statements that differ, if known.
 	Distance  float64
 	BatchSize bool // the argument is the number of samples in a step
 }
 
 // Values of Change.Name for changes that are not arguments.
 const (
-	ScriptText = "the script's text"
+	ScriptText = "the script's text" // or that of its modules or configuration files
 	DataSet    = "data set"
 )
 
@@ -50,7 +50,8 @@ func (c *Change) Describe() string {
 // relate compares an earlier run with a key; ok is false for another training, another kind of machine or other threads
 // set by the user, whose effect has no bound: more of them than free CPUs may take ten times as long. The text of the
 // script is compared first; then every argument that differs is classified as affecting the length only, or the cost of a
-// unit of work, which adds its distance and a Change.
+// unit of work, which adds its distance and a Change. If nothing has changed so far, the modules and the configuration files
+// must be the same as well.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) || rec.Handed.Threads != key.Handed.Threads {
 		return rel, false
@@ -82,6 +83,10 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 			}
 			rel.changes = append(rel.changes, c)
 		}
+	}
+	if was, is := rec.Script.FilesDigest, key.FilesDigest; len(rel.changes) == 0 && was != is && was != "" && is != "" {
+		rel.distance = unknownText
+		rel.changes = append(rel.changes, Change{Name: ScriptText, Was: was, Is: is, Ratio: math.NaN(), Distance: unknownText})
 	}
 	rel.sameWork = len(rel.changes) == 0
 	return rel, true

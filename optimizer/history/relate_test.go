@@ -105,6 +105,29 @@ func TestRecallByLikeness(t *testing.T) {
 	}
 }
 
+// TestRecallByFiles: a run whose modules or configuration files were others is a similar one; where either hash is unknown, as in
+// records of earlier versions, only the script counts.
+func TestRecallByFiles(t *testing.T) {
+	for _, was := range []string{"", "a1", "b2"} {
+		for _, is := range []string{"", "a1", "b2"} {
+			state, ids := keep(t, past(func(r *journal.Record) { r.Script.FilesDigest = was }))
+			got, _ := Recall(state, asks(func(k *Key) { k.FilesDigest = is }))
+			if was != "" && is != "" && was != is {
+				if len(got.Runs) > 0 || got.Total > 0 || len(got.Similar) != 1 || got.Similar[0].Distance != unknownText || words(got.Similar[0].Changes) != ScriptText {
+					t.Errorf("%q, now %q: %+v", was, is, got)
+				}
+			} else if !slices.Equal(got.Runs, ids) || got.Total != 40 || len(got.Similar) > 0 {
+				t.Errorf("%q, now %q: %+v", was, is, got)
+			}
+		}
+	}
+	state, _ := keep(t, past(func(r *journal.Record) { r.Script.FilesDigest = "a1" }))
+	got, _ := Recall(state, asks(func(k *Key) { k.FilesDigest, k.Command = "b2", append(k.Command, "--config", "b.yaml") }))
+	if len(got.Similar) != 1 || words(got.Similar[0].Changes) != "config none, now b.yaml" {
+		t.Errorf("another configuration file: %+v", got.Similar)
+	}
+}
+
 // TestRecallByThreads: a run with other thread variables of the user is no evidence of the pace.
 func TestRecallByThreads(t *testing.T) {
 	for _, was := range []string{"", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2"} {

@@ -76,6 +76,18 @@ func (c *Command) scriptConfigs() (paths []string) {
 	return paths
 }
 
+// writes reports whether a script opens a file of this name for writing: its state rather than its configuration.
+func (s *script) writes(file string) bool {
+	return s != nil && slices.ContainsFunc(s.calls, func(c call) bool {
+		if c.full != "open" || len(c.args) < 2 {
+			return false
+		}
+		name, _ := s.literal(c.args[0].tokens)
+		mode, _ := onlyString(c.args[1].tokens)
+		return name == file && !strings.HasPrefix(mode, "r")
+	})
+}
+
 // configSuffixes are the suffixes of files that contain settings rather than data.
 var configSuffixes = set(".yaml", ".yml", ".toml")
 
@@ -131,7 +143,7 @@ func readConfig(path, shown string) []configEntry {
 	return out
 }
 
-// walkConfig appends the scalar settings of a YAML or JSON document.
+// walkConfig appends the settings of a YAML or JSON document: scalars and short lists.
 func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]configEntry) {
 	if depth > maxConfigDepth || len(*out) >= maxConfigEntries {
 		return
@@ -147,7 +159,32 @@ func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]configEntry
 		}
 	case yaml.ScalarNode:
 		*out = append(*out, configEntry{canonical(prefix), prefix, n.Value, file, n.Line})
+	case yaml.SequenceNode, yaml.AliasNode:
+		if value := flat(nil, n); prefix != "" && len(value) <= maxConfigList {
+			*out = append(*out, configEntry{canonical(prefix) + listSuffix, prefix + listSuffix, string(value), file, n.Line})
+		}
 	}
+}
+
+// listSuffix ends the name of a list, whose value is in one line. A list longer than maxConfigList bytes is data.
+const (
+	listSuffix    = "[]"
+	maxConfigList = 4 << 10
+)
+
+// flat appends the scalars below a node in one line, which ends early above maxConfigList bytes.
+func flat(line []byte, n *yaml.Node) []byte {
+	if n.Kind == yaml.ScalarNode || n.Kind == yaml.AliasNode {
+		return append(line, n.Value...)
+	}
+	line = append(line, '[')
+	for _, child := range n.Content {
+		if len(line) > maxConfigList {
+			break
+		}
+		line = append(flat(line, child), ' ')
+	}
+	return append(line, ']')
 }
 
 func join(prefix, name string) string {

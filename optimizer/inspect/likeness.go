@@ -33,11 +33,10 @@ func (s *script) likeness() string {
 		minima[i] = math.MaxUint64
 	}
 	for i := range s.statements {
-		text := workText(s.statements[i].tokens)
+		text := s.statements[i].workText()
 		if text == "" {
 			continue
 		}
-		text = itoa(s.statements[i].indent) + " " + text // the indentation distinguishes statements inside loops
 		whole.Write([]byte(text + "\n"))
 		h := fnv.New64a()
 		h.Write([]byte(text))
@@ -56,6 +55,45 @@ func (s *script) likeness() string {
 		sketch = append(sketch, byte(x>>56), byte(x>>48))
 	}
 	return likenessForm + hex.EncodeToString(whole.Sum(nil)[:12]) + ":" + base64.RawStdEncoding.EncodeToString(sketch)
+}
+
+// digest returns a hash of the files other than its script that determine the work of a command: the local modules that the script
+// imports, the script that a shell script runs, and the configuration files. Like a likeness, it does not depend on comments
+// and on settings that do not change the amount of work. It is "" without such files.
+func (c *Command) digest() string {
+	var code, settings []string
+	for at := c; at != nil; at = at.inner {
+		if s := at.resuming(); s != nil {
+			for i := range s.statements {
+				if st := &s.statements[i]; at != c || s.elsewhere(st.line) {
+					code = append(code, st.workText())
+				}
+			}
+			code = append(code, at.source.omitted...)
+		}
+		for _, e := range at.config {
+			if effectOf(strings.TrimSuffix(e.name, listSuffix)) != noEffect && !at.source.writes(e.file) {
+				settings = append(settings, e.name+" = "+e.value)
+			}
+		}
+	}
+	slices.Sort(settings) // those of several files are in no order
+	all := slices.DeleteFunc(append(code, settings...), func(text string) bool { return text == "" })
+	if len(all) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(all, "\n")))
+	return hex.EncodeToString(sum[:])
+}
+
+// workText returns the parts of a statement that may change the amount of work, after its indentation, which distinguishes
+// statements inside loops; "" without any.
+func (st *statement) workText() string {
+	text := workText(st.tokens)
+	if text == "" {
+		return ""
+	}
+	return itoa(st.indent) + " " + text
 }
 
 // workText returns the parts of a statement that may change the amount of work; "" for a docstring or a print.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -95,5 +96,79 @@ func TestCompare(t *testing.T) {
 		if text != c.want {
 			t.Errorf("%s: have %q, want %q", name, text, c.want)
 		}
+	}
+}
+
+// TestFilesDigest: a hash of modules, of scripts in a shell script and of configuration files changes with what may change the
+// work, not with comments, a learning rate, the place of the files or the script's own text.
+func TestFilesDigest(t *testing.T) {
+	files := map[string]string{
+		"train.py":       "import net\nfrom parts import block\nimport torch\np.add_argument('--config')\np.add_argument('data')\ntrain(net.Net(), block.Block())\n",
+		"net.py":         "\"\"\"The network.\"\"\"\nlr = 0.1\nwidth = 64\n",
+		"parts/block.py": "depth = 3\n",
+		"unused.py":      "width = 1\n",
+		"job.sh":         "#!/bin/sh\npython train.py --config job.yaml data.csv\n",
+		"job.yaml":       "# first\noptimizer:\n  lr: 0.1\nepochs: 3\nmodel:\n  layers: [64, 64]\n  own: &own large\n  kind: &kind small\n  decoder: *kind\n",
+		"data.csv":       "1,2\n",
+		"alone.py":       "train()\n",
+		"reader.py":      "import net\nc = yaml.safe_load(open('job.yaml'))\ns = yaml.safe_load(open('state.yaml'))\nyaml.dump(s, open('state.yaml', 'w'))\n",
+		"state.yaml":     "done: 1\n",
+	}
+	digest := func(file, was, is, command string) string {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "parts"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			if name == file {
+				if text = strings.Replace(text, was, is, 1); text == files[name] {
+					t.Fatalf("%q is not in %s", was, file)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return ReadCommand(fields(command), dir).FilesDigest
+	}
+	const command = "python train.py --config job.yaml data.csv"
+	for name, c := range map[string]struct {
+		command, file, was, is string
+		changes                bool
+	}{
+		"nothing":                     {command, "", "", "", false},
+		"a comment in a module":       {command, "net.py", "lr", "# faster\nlr", false},
+		"the docstring of a module":   {command, "net.py", "The", "A", false},
+		"a module's learning rate":    {command, "net.py", "0.1", "0.2", false},
+		"a module's width":            {command, "net.py", "64", "128", true},
+		"a module of a package":       {command, "parts/block.py", "3", "4", true},
+		"another file":                {command, "unused.py", "1", "2", false},
+		"data":                        {command, "data.csv", "1", "2", false},
+		"the script":                  {command, "train.py", "net.Net()", "net.Net(8)", false},
+		"a comment of a setting":      {command, "job.yaml", "first", "second", false},
+		"a setting's learning rate":   {command, "job.yaml", "0.1", "0.2", false},
+		"the length in a setting":     {command, "job.yaml", "epochs: 3", "epochs: 5", true},
+		"a list in a setting":         {command, "job.yaml", "[64, 64]", "[64, 128]", true},
+		"a setting by reference":      {command, "job.yaml", "*kind", "*own", true},
+		"a configuration not named":   {"python train.py data.csv", "job.yaml", "epochs: 3", "epochs: 5", false},
+		"a configuration in the code": {"python reader.py", "job.yaml", "epochs: 3", "epochs: 5", true},
+		"a state of the script":       {"python reader.py", "state.yaml", "1", "2", false},
+		"a script in a shell script":  {"sh job.sh", "train.py", "net.Net()", "net.Net(8)", true},
+		"a module of such a script":   {"sh job.sh", "net.py", "64", "128", true},
+		"a configuration named there": {"sh job.sh", "job.yaml", "epochs: 3", "epochs: 5", true},
+		"a comment in such a script":  {"sh job.sh", "train.py", "import torch", "import torch # 2", false},
+	} {
+		before, now := digest("", "", "", c.command), digest(c.file, c.was, c.is, c.command)
+		if before == "" || now == "" || before != now != c.changes {
+			t.Errorf("%s: %q, then %q; want a change: %t", name, before, now, c.changes)
+		}
+	}
+	if got := digest("", "", "", "python alone.py data.csv"); got != "" {
+		t.Errorf("%q of a script without modules and configuration", got)
+	}
+	large := strings.Repeat("#", maxWhole) + "\n"
+	files["net.py"] = large + files["net.py"]
+	if before, now := digest("", "", "", command), digest("net.py", "64", "128", command); before == now {
+		t.Errorf("a module of more than %d bytes was changed unnoticed", maxWhole)
 	}
 }

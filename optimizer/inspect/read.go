@@ -19,6 +19,9 @@ type Command struct {
 	Dir  string // base of relative paths; "" is the working directory
 	// Script is the path of the Python script; "" for an installed command.
 	Script string
+	// FilesDigest is a hash of the local modules that the script imports, of the script that a shell script runs and of the
+	// configuration files, without comments and settings that do not change the amount of work; "" without such files.
+	FilesDigest string
 
 	line   line
 	words  []word            // the program's own arguments
@@ -32,7 +35,11 @@ type Command struct {
 
 // ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files
 // of at most maxSource and 1 MiB. Unreadable parts are unknown. A shell script is followed if its command is literal.
-func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0, nil) }
+func ReadCommand(argv []string, dir string) *Command {
+	c := readCommand(argv, dir, 0, nil)
+	c.FilesDigest = c.digest()
+	return c
+}
 
 // readCommand is ReadCommand at a given nesting depth. It locates the script by the kind of command line: shell
 // script, inline code, script file, module, or a program given by its path whose #! line names an interpreter.
@@ -136,15 +143,20 @@ func (s *script) withModules(roots []string) *script {
 		for _, p := range []string{path, filepath.Dir(path)} {                                                                // import utils, from utils import name
 			for _, dir := range roots {
 				file := filepath.Join(dir, p+".py")
-				data, _, err := read(file)
+				data, sum, err := read(file)
 				if err != nil {
 					continue
 				}
-				if len(all)+len(data) < maxWhole && !slices.Contains(files, file) {
+				if slices.Contains(files, file) {
+					break
+				}
+				files = append(files, file)
+				if len(all)+len(data) < maxWhole {
 					src, _ := decode(data)
-					files = append(files, file)
 					modules = append(modules, module{p + ".py", 1 + strings.Count(all, "\n")})
 					all += "\n" + src
+				} else {
+					s.omitted = append(s.omitted, sum)
 				}
 				break
 			}

@@ -78,6 +78,7 @@ type script struct {
 	env         map[string]string // variables that extend its environment
 	stated      map[string]string // options on its command line, in canonical form → the value
 	modules     []module          // other files at the end of lines
+	omitted     []string          // SHA-256 of the local modules that do not fit there
 	statements  []statement
 	imports     []imported
 	calls       []call

@@ -215,6 +215,8 @@ type Script struct {
 	Arguments map[string]string `json:"arguments,omitempty"`
 	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"; "length" → the total before the run, with its source
 	Likeness  string            `json:"likeness,omitempty"` // for comparing the text with later versions (inspect.CompareLikeness)
+	// FilesDigest is a hash of the modules and configuration files of the script (inspect.Command.FilesDigest).
+	FilesDigest string `json:"files_digest,omitempty"`
 }
 
 // Exit is the end of the run, whose reason may be a limit or the user; a launch.Exit is the end of one launch. Code is the

@@ -223,7 +223,8 @@ func numbers(v []float64) []journal.Number {
 }
 
 // countWaste attributes spend without benefit to its causes, as far as they were measured. Idle CPUs and unused
-// memory count only if resources are priced by unit.
+// memory count only if resources are priced by unit. Idle GPUs waited for data for the share of the step time that the
+// observer measured; without an observer, busy CPUs are the sign of it.
 func (r *run) countWaste(restartsUSD float64) {
 	w := &r.rec.Waste
 	w.Restarts = journal.Number(restartsUSD)
@@ -245,14 +246,19 @@ func (r *run) countWaste(restartsUSD float64) {
 			add(&w.Idle, math.Max(0, idle)*float64(r.Rates.CPUHour)*hours)
 		}
 		if s.GPUN > 0 {
-			unused := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100)
-			lost := unused * float64(s.Allocation.GPUs) * float64(r.Rates.GPUHour) * hours
+			spent := float64(s.Allocation.GPUs) * float64(r.Rates.GPUHour) * hours
 			if r.Rates.Instance > 0 { // the machine is rented for its GPUs
-				lost = unused * s.Spent
+				spent = s.Spent
 			}
-			if s.CPUN > 0 && mean(s.CPUSum, s.CPUN) > 80 {
+			lost := spent * math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100)
+			switch o := r.observer; {
+			case o != nil && o.facts.Stepping > 0:
+				waited := math.Min(lost, o.facts.DataWait*spent)
+				add(&w.InputBound, waited)
+				add(&w.Idle, lost-waited)
+			case s.CPUN > 0 && mean(s.CPUSum, s.CPUN) > 80:
 				add(&w.InputBound, lost)
-			} else {
+			default:
 				add(&w.Idle, lost)
 			}
 		}

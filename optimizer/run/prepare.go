@@ -244,6 +244,7 @@ func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.Argv), r.Config.Dir, journal.Planned
 	rec.Script = scriptRecord(r.ins, r.Resumable)
+	rec.Script.FilesDigest = r.command.FilesDigest
 	r.recordArguments(&rec.Script)
 	rec.Host = journal.Host{Host: r.Host}
 	if r.Host.Described != "" {

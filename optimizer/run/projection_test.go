@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -218,6 +220,40 @@ func TestTakenCPUs(t *testing.T) {
 		r.countWaste(0)
 		if got, idle := s.taken(), float64(r.rec.Waste.Idle); math.Abs(got-c.taken) > 1e-9 || math.Abs(idle-c.idle) > 1e-9 {
 			t.Errorf("%s: %g CPUs taken, want %g; $%g idle, want $%g", name, got, c.taken, idle, c.idle)
+		}
+	}
+}
+
+// TestWasteOfGPUs: idle GPUs waited for data as long as the observer measured, however busy the CPUs are; without an observer, busy
+// CPUs decide.
+func TestWasteOfGPUs(t *testing.T) {
+	none := math.NaN()
+	observed := func(wait float64) *observerClient {
+		return &observerClient{facts: observe.Facts{Stepping: time.Minute, DataWait: wait}}
+	}
+	for name, c := range map[string]struct {
+		observer      *observerClient
+		gpu, cpu      float64 // %
+		waiting, idle float64 // $
+	}{
+		"waits with idle CPUs":        {observed(0.45), 40, 10, 0.45, 0.15},
+		"waits for all the idle time": {observed(0.9), 40, 10, 0.6, 0},
+		"busy CPUs, no wait":          {observed(0.01), 40, 95, 0.01, 0.59},
+		"no step yet, busy CPUs":      {&observerClient{facts: observe.Facts{DataWait: none}}, 40, 95, 0.6, none},
+		"not observed, busy CPUs":     {nil, 40, 95, 0.6, none},
+		"not observed, idle CPUs":     {nil, 40, 10, none, 0.6},
+	} {
+		for _, rates := range []cost.Rates{{GPUHour: 1}, {Instance: 1}} {
+			r := &run{facts: facts{}, observer: c.observer}
+			r.rec, r.Rates = journal.NewRecord(), rates
+			r.Progress.Segments = []*Segment{{Allocation: resources.Allocation{GPUs: 1}, Spent: 1, GPUN: 4, GPUSum: 4 * c.gpu, CPUN: 4, CPUSum: 4 * c.cpu}}
+			r.countWaste(0)
+			same := func(have journal.Number, want float64) bool {
+				return have.Known() == !math.IsNaN(want) && !(math.Abs(float64(have)-want) > 1e-9)
+			}
+			if w := r.rec.Waste; !same(w.InputBound, c.waiting) || !same(w.Idle, c.idle) {
+				t.Errorf("%s, %+v: $%g waiting for data and $%g idle, want $%g and $%g", name, rates, w.InputBound, w.Idle, c.waiting, c.idle)
+			}
 		}
 	}
 }

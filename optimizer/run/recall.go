@@ -36,7 +36,7 @@ type earlier struct {
 // start-up times and memory from them and fits the model.
 func (r *run) recall() {
 	r.planner() // so that a damaged agent file is reported at the start
-	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Dir: r.Config.Dir, Shared: r.Config.Shared, Handed: handed(r.Config, r.Environ), CPUs: r.Host.CPUs, Described: r.Host.Described, Nodes: r.Host.Nodes}
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, FilesDigest: r.command.FilesDigest, Script: r.ins.Path, Command: launch.Redact(r.Argv), Dir: r.Config.Dir, Shared: r.Config.Shared, Handed: handed(r.Config, r.Environ), CPUs: r.Host.CPUs, Described: r.Host.Described, Nodes: r.Host.Nodes}
 	if file, err := os.Stat(r.ins.Path); err == nil && r.ins.SHA256 == "" {
 		key.Built = file.ModTime()
 	}

@@ -145,6 +145,49 @@ func TestSimilarRunRefusesNothing(t *testing.T) {
 	}
 }
 
+// TestChangedFiles: a run whose modules or configuration files have changed since is one of another version of the script: it
+// neither refuses the training nor determines its length. An unchanged training is refused.
+func TestChangedFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		same       bool
+	}{
+		"nothing":         {"net.py", "width = 512\n", true},
+		"a comment":       {"net.py", "width = 512 # as before\n", true},
+		"a learning rate": {"job.yaml", "width: 512\nlr: 0.2\n", true},
+		"a module":        {"net.py", "width = 8\n", false},
+		"a configuration": {"job.yaml", "width: 8\nlr: 0.1\n", false},
+		"a module, empty": {"net.py", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := newStage(t, resumable(20, 2))
+			for file, text := range map[string]string{"train.py": "import net\nraise SystemExit('the test plays it')\n", "net.py": "width = 512\n", "job.yaml": "width: 512\nlr: 0.1\n"} {
+				before.save(file, text)
+			}
+			before.cfg.Train, before.cfg.Planner, before.cfg.Args = "train.py", "model", []string{"--config", "job.yaml"}
+			res := before.run()
+			if res.Code != CodeDone {
+				t.Fatalf("exit %d, %v", res.Code, res.Err)
+			}
+			s := later(t, before, 0.05, 0, before.cfg.Args...)
+			s.play, s.cfg.Train, s.cfg.SLA.TimeMax = resumable(20, 0.05), "train.py", at(8)
+			s.save(c.file, c.text)
+			again := s.run()
+			want, words := CodeDone, "run "+res.Record.RunID+" of another version of the script"
+			if c.same {
+				want, words = CodeInfeasible, "run "+res.Record.RunID+" of this training"
+			}
+			if p := again.Record.Prior; again.Code != want || p == nil || !strings.Contains(p.Words, words) {
+				t.Errorf("exit %d (%v), prior %+v; want exit %d and %q", again.Code, again.Err, p, want, words)
+			}
+			if length := again.Record.Script.Evidence["length"]; strings.Contains(length, res.Record.RunID) != c.same {
+				t.Errorf("its length: %q", length)
+			}
+		})
+	}
+}
+
 // TestPriorOfOtherTrainings: a script of a published model on a machine with T4 has a prior with its width from the
 // start, which holds the measured rate, counts no allocation as measured, and neither refuses nor warns.
 func TestPriorOfOtherTrainings(t *testing.T) {
