@@ -422,6 +422,23 @@ for epoch in range(3):
         if i % 4 == 0:
             for batch in itertools.islice(loader, 1): pass
 `, 30, 3, 60},
+		"evaluation before the optimizer step": {`
+train, held = torch.utils.data.DataLoader(list(range(200)), 2), torch.utils.data.DataLoader(list(range(20)), 2)
+@torch.no_grad()
+def evaluate():
+    for batch in held: pass
+evaluate()
+for epoch in range(3):
+    for i, batch in enumerate(train):
+        if i % 20 == 0: evaluate()
+        optimizer.step()
+`, 300, 3, 600},
+		"batches without gradients": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(3):
+    with torch.no_grad():
+        for batch in loader: optimizer.step()
+`, 30, 3, 60},
 		"length stated too small": {`
 class Loader(torch.utils.data.DataLoader):
     def __iter__(self): return super().__iter__()

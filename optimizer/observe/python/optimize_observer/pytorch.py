@@ -367,13 +367,14 @@ class Use:
     """One pass over a loader, or several by an iterator that the loader keeps (InfiniteDataLoader of YOLOv5). It counts
     from the first optimizer step after one of its batches."""
 
-    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site")
+    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site", "graded")
 
     def __init__(self, passes):
         self.passes, self.workers, self.count = passes, passes.workers, passes.count
         length = min(passes.length or math.inf, passes.limit)
         self.length = None if length == math.inf else length
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
+        self.graded = False  # gradients were enabled at one of its batches
         self.site = None  # of the loop over its batches, and after how many that ends
         self.added = NOTHING  # of its work, counted by passes
 
@@ -423,6 +424,7 @@ def quietly(function, *args):
 def install_loader(torch):
     module = sys.modules["torch.utils.data.dataloader"]
     known = weakref.WeakKeyDictionary()  # DataLoader -> Passes
+    gradients = getattr(torch, "is_grad_enabled", bool)
 
     def begin(loader, iterator):
         passes = known.get(loader)
@@ -470,7 +472,11 @@ def install_loader(torch):
                     observer.boundary()
                 use.waited += clock() - begun
                 use.batches += 1
-                observer.loader = use
+                if gradients():
+                    use.graded = True
+                    observer.loader = use
+                elif observer.loader is None or not observer.loader.graded:  # otherwise an evaluation before the optimizer step
+                    observer.loader = use
                 if use.site is None:
                     use.site = safely("loops", loops.site)
             return batch
