@@ -459,6 +459,26 @@ for epoch in range(2):
 	}
 }
 
+// TestBatchesOfSeveralSizes: a batch size that is no number, such as that of a script's batch sampler, is unknown.
+func TestBatchesOfSeveralSizes(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import torch
+optimizer, loader = torch.optim.SGD(), torch.utils.data.DataLoader(list(range(20)), 2)
+class Sizes(list):
+    def __eq__(self, n): return n == 2
+loader.batch_size = Sizes([2, 4])
+type(loader).__len__ = lambda self: 10
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`)
+	want(t, "last row", columns(o), "20 - 2 2 - -")
+	if len(f.Failures) > 0 {
+		t.Errorf("failures: %+v", f.Failures)
+	}
+}
+
 // TestWorkBetweenEpochs: evaluation between the epochs is expected after the last one as well.
 func TestWorkBetweenEpochs(t *testing.T) {
 	const second = time.Second

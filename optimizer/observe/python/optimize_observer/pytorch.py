@@ -5,6 +5,7 @@ An epoch is a pass over the loader whose batches precede the optimizer steps.
 """
 
 import math
+import operator
 import sys
 import weakref
 from _thread import get_ident
@@ -306,7 +307,7 @@ class Passes:
         batches = getattr(loader, "batch_sampler", None)
         iterable = type(batches).__name__ == "_InfiniteConstantSampler" or getattr(loader, "_dataset_kind", 0) == 1
         self.loader = weakref.ref(loader)
-        self.batch_size = getattr(loader, "batch_size", None) or getattr(batches, "batch_size", None)
+        self.batch_size = size_of(loader) or size_of(batches)
         self.workers = getattr(loader, "num_workers", None)
         self.iterable = iterable  # its length is not requested, because DataLoader remembers that
         owner = next(c for c in type(loader).__mro__ if "__iter__" in c.__dict__)
@@ -421,6 +422,11 @@ def quietly(function, *args):
         return None
 
 
+def size_of(loader):
+    """Return the batch size of a loader or batch sampler; None if it is unknown or no integer: samplers of scripts have lists, for instance."""
+    return quietly(operator.index, getattr(loader, "batch_size", None))
+
+
 def install_loader(torch):
     module = sys.modules["torch.utils.data.dataloader"]
     known = weakref.WeakKeyDictionary()  # DataLoader -> Passes
@@ -451,34 +457,42 @@ def install_loader(torch):
 
         return __iter__
 
+    def received(iterator, begun):
+        use = iterator.__dict__.get("_optimize_use")
+        if use is None:
+            return
+        if use.stepped and use.passes.repeats and use.length and use.batches % use.length == 0:
+            observer.boundary()
+        use.waited += clock() - begun
+        use.batches += 1
+        if gradients():
+            use.graded = True
+            observer.loader = use
+        elif observer.loader is None or not observer.loader.graded:  # otherwise an evaluation before the optimizer step
+            observer.loader = use
+        if use.site is None:
+            use.site = safely("loops", loops.site)
+
+    def ended(iterator):
+        use = iterator.__dict__.get("_optimize_use")
+        if use is None:
+            return
+        use.ended = True
+        if use.length is None and use.stepped:
+            use.length = use.passes.length = use.batches
+        if use.stepped:
+            use.passes.add(use)
+            observer.boundary()
+
     def make_next(original):
         def __next__(self):
             begun = clock()
             try:
                 batch = original(self)
             except StopIteration:
-                use = self.__dict__.get("_optimize_use")
-                if use is not None:
-                    use.ended = True
-                    if use.length is None and use.stepped:
-                        use.length = use.passes.length = use.batches
-                    if use.stepped:
-                        use.passes.add(use)
-                        observer.boundary()
+                safely("torch.utils.data.next", ended, self)
                 raise
-            use = self.__dict__.get("_optimize_use")
-            if use is not None:
-                if use.stepped and use.passes.repeats and use.length and use.batches % use.length == 0:
-                    observer.boundary()
-                use.waited += clock() - begun
-                use.batches += 1
-                if gradients():
-                    use.graded = True
-                    observer.loader = use
-                elif observer.loader is None or not observer.loader.graded:  # otherwise an evaluation before the optimizer step
-                    observer.loader = use
-                if use.site is None:
-                    use.site = safely("loops", loops.site)
+            safely("torch.utils.data.next", received, self, begun)
             return batch
 
         return __next__
