@@ -439,6 +439,35 @@ for epoch in range(3):
     with torch.no_grad():
         for batch in loader: optimizer.step()
 `, 30, 3, 60},
+		"a call of the optimizer for each group of parameters": {`
+groups = [{"params": [object()]} for i in range(2)]
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+for epoch in range(3):
+    for i, batch in enumerate(loader):
+        if i % 4 < 3: continue
+        for optimizer.param_groups in groups[:1], groups[1:]: optimizer.step()
+`, 75, 3, 600},
+		"parameters that change": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(3):
+    optimizer.param_groups = [{"params": [object()]}]
+    for batch in loader: optimizer.step()
+`, 30, 3, 60},
+		"an optimizer for each parameter": {`
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+optimizers = [torch.optim.SGD() for i in range(150)]
+for epoch in range(3):
+    for batch in loader:
+        for optimizer in optimizers: optimizer.step()
+`, 300, 3, 600},
+		"an optimizer for each parameter, twice": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+sets = [[torch.optim.SGD() for i in range(60)] for i in range(2)]
+for optimizers in sets:
+    for epoch in range(30):
+        for batch in loader:
+            for optimizer in optimizers: optimizer.step()
+`, 600, 60, 1200},
 		"length stated too small": {`
 class Loader(torch.utils.data.DataLoader):
     def __iter__(self): return super().__iter__()

@@ -61,11 +61,15 @@ class Loop:
             return
         use, leader = observer.loader, self.leader()
         if leader is optimizer:
-            steps = 1
             if self.others:
-                self.others, self.pending = 0, []
+                self.others, self.round, self.pending = 0, set(), []
+            steps = self.calls(first_parameter(optimizer))
+            if not steps:
+                return
         else:
-            self.others += 1
+            if id(optimizer) in self.round or not self.round:
+                self.others, self.round = self.others + 1, set()
+            self.round.add(id(optimizer))
             if use is not None and use not in self.pending:
                 self.pending.append(use)
             if leader is not None and self.others < TAKEOVER:
@@ -84,6 +88,16 @@ class Loop:
             self.length.check = 2 * t.step
             self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site, step=t.step)
         observer.advance(steps)
+
+    def calls(self, parameter):
+        """Count a call of the leading optimizer, for parameters of which this is the first one. Return the steps known by it: DeepSpeed
+        calls the optimizer for each group of parameters, so that one for other parameters may belong to the last step."""
+        if parameter not in self.parts:
+            self.parts.append(parameter)
+            return 0
+        steps = 1 if parameter == self.parts[0] else 2  # the other parameters have replaced those of the last step
+        self.parts = [parameter]
+        return steps
 
     def elsewhere(self, optimizer):
         """Report whether optimizer belongs to another training, which takes place in another thread at the same time."""
@@ -107,7 +121,9 @@ class Loop:
         self.thread = get_ident()
         self.seen = set()  # other threads with steps since the last one of this thread
         self.leader = none if optimizer is None else weakref.ref(optimizer)
-        self.others = 0  # steps of other optimizers since its last step
+        self.parts = [first_parameter(optimizer)]  # the first parameter of each call that its last step consists of
+        self.others = 0  # steps of other optimizers since its last step; those of several, each once, are one
+        self.round = set()  # the other optimizers in the last one of these
         self.pending = []  # the Uses of loaders that they followed
 
     def succeed(self, optimizer):
@@ -208,6 +224,17 @@ def minus(a, b):
 
 def none():
     """The reference to no object."""
+
+
+def first_parameter(optimizer):
+    """Return the id of the first parameter of an optimizer; None if it has none, or is not one of PyTorch."""
+    try:
+        for group in optimizer.param_groups:
+            if group["params"]:
+                return id(group["params"][0])
+    except Exception:
+        pass
+    return None
 
 
 loop = Loop()
