@@ -508,6 +508,54 @@ for epoch in range(2):
 	}
 }
 
+// TestBatchesOfRanks: the batches of a rank are its own, unless accelerate divides each among all ranks or the first rank requests
+// those of all.
+func TestBatchesOfRanks(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, last string
+		samples      float64
+	}{
+		"own": {`
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+loader.sampler.num_replicas = 4
+`, "200 - 2 2 8 -", 1600},
+		"divided": {`
+loader = torch.utils.data.DataLoader(list(range(800)), 8)
+class Shard: batch_size, split_batches = 8, True
+loader.batch_sampler = Shard()
+`, "200 - 2 2 8 -", 1600},
+		"distributed": {`
+loader = DataLoaderDispatcher(torch.utils.data.DataLoader(list(range(800)), 2), 4)
+`, "200 - 2 - 8 -", 1600},
+		"distributed from a stream": {`
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self): return iter(range(800))
+loader = DataLoaderDispatcher(torch.utils.data.DataLoader(Data(), 2), 4)
+`, "200 - 2 - 8 -", 1600},
+		"own, within a pass over distributed ones": {`
+other = iter(DataLoaderDispatcher(torch.utils.data.DataLoader(list(range(800)), 2), 4))
+next(other)
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+loader.sampler.num_replicas = 4
+`, "200 - 2 2 8 -", 1600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			o.env = append(o.env, "RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=4", "MASTER_PORT=29500")
+			f := o.must("import torch\nfrom accelerate.data_loader import DataLoaderDispatcher\noptimizer = torch.optim.SGD()\n" + c.script + `
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`)
+			want(t, "last row", columns(o), c.last)
+			want(t, "samples", f.Samples, c.samples)
+			if len(f.Failures) > 0 {
+				t.Errorf("failures: %+v", f.Failures)
+			}
+		})
+	}
+}
+
 // TestWorkBetweenEpochs: evaluation between the epochs is expected after the last one as well.
 func TestWorkBetweenEpochs(t *testing.T) {
 	const second = time.Second

@@ -179,6 +179,7 @@ class Loop:
         self.length.fill(t, passes)
         if passes is None:
             return
+        world = passes.ranks(world)
         batches, samples, epochs, parts = self.total()
         if t.step > REUSE * batches:
             t.epoch = t.total_epochs = t.samples = t.data_count = None
@@ -342,6 +343,7 @@ class Passes:
         self.stated = not all(type(s).__module__.startswith("torch.utils.data.") for s in (batches, getattr(loader, "sampler", None)) if s is not None)
         self.length = self.count = None  # batches of a pass, samples of its sampler
         self.sharded = False
+        self.split = getattr(batches, "split_batches", False) is True  # accelerate divides each batch among all ranks
         self.begun = 0
         self.done = NOTHING  # in the passes before the current one
         self.before = NOTHING  # the part of the total that the Loop has counted already
@@ -361,9 +363,14 @@ class Passes:
             sampler = getattr(loader, "sampler", None)
             self.length, self.count = quietly(len, loader), quietly(len, sampler)
             self.sharded = getattr(sampler, "num_replicas", 1) not in (None, 1)
+        self.split = self.split or quietly(dispatched, loader) is True
         self.begun += 1
         self.use = Use(self)
         return self.use
+
+    def ranks(self, world):
+        """Return the number of ranks, of a number of world, for which there is one batch: one batch may be for all of them."""
+        return 1 if self.split else world
 
     def alike(self, use):
         """Take two passes that one loop has left after the same number of batches for epochs of that length."""
@@ -420,7 +427,7 @@ class Use:
             if complete < 1 + self.ended or not self.passes.repeats:  # not even two passes: the length was too small
                 complete, rest = 1, 0
         share = complete + (rest / length if length else 0.0)
-        world = observer.rank()[1]
+        world = self.passes.ranks(observer.rank()[1])
         size, most = (self.passes.batch_size or 0) * world, self.samples_of_all(world)
         samples = self.batches * size
         if most is not None:
@@ -447,6 +454,15 @@ def quietly(function, *args):
         return function(*args)
     except Exception:
         return None
+
+
+def dispatched(loader):
+    """Report whether the pass that begins over loader is one of accelerate, in which the first rank distributes all batches."""
+    module = sys.modules.get("accelerate.data_loader")
+    if module is None or not module.GradientState._shared_state:  # which creating one would change
+        return False
+    active = module.GradientState().active_dataloader
+    return isinstance(active, module.DataLoaderDispatcher) and getattr(active, "base_dataloader", active) is loader
 
 
 def size_of(loader):
