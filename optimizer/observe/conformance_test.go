@@ -91,6 +91,8 @@ func TestRealFrameworks(t *testing.T) {
 			checkpoints: "snapshot.pt@16:weights snapshot.pt@32:weights snapshot.pt@48:weights snapshot.pt@64:weights snapshot.pt@80:weights"},
 		"accelerate launch": {argv: []string{"accelerate", "launch", "--cpu", "--num_processes", "1", "accelerate_loop.py"}, framework: "torch", last: "24 - 3 3 16", samples: 384,
 			checkpoints: "state_0@8 state_1@16 state_2@24"},
+		"accelerate, batches for all ranks":  {argv: []string{"torchrun", "--nproc_per_node=2", "accelerate_ranks.py", "stream"}, framework: "torch", last: "24 - 3 3 16", samples: 384},
+		"accelerate, batches that are split": {argv: []string{"torchrun", "--nproc_per_node=2", "accelerate_ranks.py", "split"}, framework: "torch", last: "48 - 3 3 8", samples: 384},
 		"yolo": {argv: []string{"yolo", "detect", "train", "model=yolo11n.yaml", "data=data.yaml", "epochs=2", "imgsz=64", "batch=8", "workers=2", "device=cpu", "project=runs", "nbs=8"},
 			before: "ultralytics_data.py", framework: "ultralytics", last: "6 - 2 2 8", samples: 48, checkpoints: "last.pt@3 last.pt@6"},
 	}

@@ -422,6 +422,52 @@ for epoch in range(3):
         if i % 4 == 0:
             for batch in itertools.islice(loader, 1): pass
 `, 30, 3, 60},
+		"evaluation before the optimizer step": {`
+train, held = torch.utils.data.DataLoader(list(range(200)), 2), torch.utils.data.DataLoader(list(range(20)), 2)
+@torch.no_grad()
+def evaluate():
+    for batch in held: pass
+evaluate()
+for epoch in range(3):
+    for i, batch in enumerate(train):
+        if i % 20 == 0: evaluate()
+        optimizer.step()
+`, 300, 3, 600},
+		"batches without gradients": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(3):
+    with torch.no_grad():
+        for batch in loader: optimizer.step()
+`, 30, 3, 60},
+		"a call of the optimizer for each group of parameters": {`
+groups = [{"params": [object()]} for i in range(2)]
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+for epoch in range(3):
+    for i, batch in enumerate(loader):
+        if i % 4 < 3: continue
+        for optimizer.param_groups in groups[:1], groups[1:]: optimizer.step()
+`, 75, 3, 600},
+		"parameters that change": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(3):
+    optimizer.param_groups = [{"params": [object()]}]
+    for batch in loader: optimizer.step()
+`, 30, 3, 60},
+		"an optimizer for each parameter": {`
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+optimizers = [torch.optim.SGD() for i in range(150)]
+for epoch in range(3):
+    for batch in loader:
+        for optimizer in optimizers: optimizer.step()
+`, 300, 3, 600},
+		"an optimizer for each parameter, twice": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+sets = [[torch.optim.SGD() for i in range(60)] for i in range(2)]
+for optimizers in sets:
+    for epoch in range(30):
+        for batch in loader:
+            for optimizer in optimizers: optimizer.step()
+`, 600, 60, 1200},
 		"length stated too small": {`
 class Loader(torch.utils.data.DataLoader):
     def __iter__(self): return super().__iter__()
@@ -438,6 +484,74 @@ for epoch in range(2):
 			want(t, "step", f.Step, c.step)
 			want(t, "epoch", fmt.Sprint(o.last(trainlog.Epoch)), fmt.Sprint(c.epoch)) // NaN: unknown
 			want(t, "samples", f.Samples, c.samples)
+		})
+	}
+}
+
+// TestBatchesOfSeveralSizes: a batch size that is no number, such as that of a script's batch sampler, is unknown.
+func TestBatchesOfSeveralSizes(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	f := o.must(`
+import torch
+optimizer, loader = torch.optim.SGD(), torch.utils.data.DataLoader(list(range(20)), 2)
+class Sizes(list):
+    def __eq__(self, n): return n == 2
+loader.batch_size = Sizes([2, 4])
+type(loader).__len__ = lambda self: 10
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`)
+	want(t, "last row", columns(o), "20 - 2 2 - -")
+	if len(f.Failures) > 0 {
+		t.Errorf("failures: %+v", f.Failures)
+	}
+}
+
+// TestBatchesOfRanks: the batches of a rank are its own, unless accelerate divides each among all ranks or the first rank requests
+// those of all.
+func TestBatchesOfRanks(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, last string
+		samples      float64
+	}{
+		"own": {`
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+loader.sampler.num_replicas = 4
+`, "200 - 2 2 8 -", 1600},
+		"divided": {`
+loader = torch.utils.data.DataLoader(list(range(800)), 8)
+class Shard: batch_size, split_batches = 8, True
+loader.batch_sampler = Shard()
+`, "200 - 2 2 8 -", 1600},
+		"distributed": {`
+loader = DataLoaderDispatcher(torch.utils.data.DataLoader(list(range(800)), 2), 4)
+`, "200 - 2 - 8 -", 1600},
+		"distributed from a stream": {`
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self): return iter(range(800))
+loader = DataLoaderDispatcher(torch.utils.data.DataLoader(Data(), 2), 4)
+`, "200 - 2 - 8 -", 1600},
+		"own, within a pass over distributed ones": {`
+other = iter(DataLoaderDispatcher(torch.utils.data.DataLoader(list(range(800)), 2), 4))
+next(other)
+loader = torch.utils.data.DataLoader(list(range(200)), 2)
+loader.sampler.num_replicas = 4
+`, "200 - 2 2 8 -", 1600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			o.env = append(o.env, "RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=4", "MASTER_PORT=29500")
+			f := o.must("import torch\nfrom accelerate.data_loader import DataLoaderDispatcher\noptimizer = torch.optim.SGD()\n" + c.script + `
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`)
+			want(t, "last row", columns(o), c.last)
+			want(t, "samples", f.Samples, c.samples)
+			if len(f.Failures) > 0 {
+				t.Errorf("failures: %+v", f.Failures)
+			}
 		})
 	}
 }

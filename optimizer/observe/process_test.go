@@ -386,6 +386,16 @@ class Finder:
         if name == "damage_now": damage()
 sys.meta_path.append(Finder())
 `, "torch.utils.data.DataLoader"},
+		"the count of batches raises": {"sitecustomize.py", `
+import sys
+def damage(*args):
+    import torch, optimize_observer.pytorch
+    optimize_observer.pytorch.Use.batches = property(lambda self: 1 / 0, lambda self, v: None)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "damage_now": damage()
+sys.meta_path.append(Finder())
+`, "torch.utils.data.next"},
 	}
 	for name, b := range broken {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ An epoch is a pass over the loader whose batches precede the optimizer steps.
 """
 
 import math
+import operator
 import sys
 import weakref
 from _thread import get_ident
@@ -60,11 +61,15 @@ class Loop:
             return
         use, leader = observer.loader, self.leader()
         if leader is optimizer:
-            steps = 1
             if self.others:
-                self.others, self.pending = 0, []
+                self.others, self.round, self.pending = 0, set(), []
+            steps = self.calls(first_parameter(optimizer))
+            if not steps:
+                return
         else:
-            self.others += 1
+            if id(optimizer) in self.round or not self.round:
+                self.others, self.round = self.others + 1, set()
+            self.round.add(id(optimizer))
             if use is not None and use not in self.pending:
                 self.pending.append(use)
             if leader is not None and self.others < TAKEOVER:
@@ -83,6 +88,16 @@ class Loop:
             self.length.check = 2 * t.step
             self.length.take(lambda passes: self.before(use) if passes else t.step - steps, use and use.site, step=t.step)
         observer.advance(steps)
+
+    def calls(self, parameter):
+        """Count a call of the leading optimizer, for parameters of which this is the first one. Return the steps known by it: DeepSpeed
+        calls the optimizer for each group of parameters, so that one for other parameters may belong to the last step."""
+        if parameter not in self.parts:
+            self.parts.append(parameter)
+            return 0
+        steps = 1 if parameter == self.parts[0] else 2  # the other parameters have replaced those of the last step
+        self.parts = [parameter]
+        return steps
 
     def elsewhere(self, optimizer):
         """Report whether optimizer belongs to another training, which takes place in another thread at the same time."""
@@ -106,7 +121,9 @@ class Loop:
         self.thread = get_ident()
         self.seen = set()  # other threads with steps since the last one of this thread
         self.leader = none if optimizer is None else weakref.ref(optimizer)
-        self.others = 0  # steps of other optimizers since its last step
+        self.parts = [first_parameter(optimizer)]  # the first parameter of each call that its last step consists of
+        self.others = 0  # steps of other optimizers since its last step; those of several, each once, are one
+        self.round = set()  # the other optimizers in the last one of these
         self.pending = []  # the Uses of loaders that they followed
 
     def succeed(self, optimizer):
@@ -162,6 +179,7 @@ class Loop:
         self.length.fill(t, passes)
         if passes is None:
             return
+        world = passes.ranks(world)
         batches, samples, epochs, parts = self.total()
         if t.step > REUSE * batches:
             t.epoch = t.total_epochs = t.samples = t.data_count = None
@@ -207,6 +225,17 @@ def minus(a, b):
 
 def none():
     """The reference to no object."""
+
+
+def first_parameter(optimizer):
+    """Return the id of the first parameter of an optimizer; None if it has none, or is not one of PyTorch."""
+    try:
+        for group in optimizer.param_groups:
+            if group["params"]:
+                return id(group["params"][0])
+    except Exception:
+        pass
+    return None
 
 
 loop = Loop()
@@ -306,7 +335,7 @@ class Passes:
         batches = getattr(loader, "batch_sampler", None)
         iterable = type(batches).__name__ == "_InfiniteConstantSampler" or getattr(loader, "_dataset_kind", 0) == 1
         self.loader = weakref.ref(loader)
-        self.batch_size = getattr(loader, "batch_size", None) or getattr(batches, "batch_size", None)
+        self.batch_size = size_of(loader) or size_of(batches)
         self.workers = getattr(loader, "num_workers", None)
         self.iterable = iterable  # its length is not requested, because DataLoader remembers that
         owner = next(c for c in type(loader).__mro__ if "__iter__" in c.__dict__)
@@ -314,6 +343,7 @@ class Passes:
         self.stated = not all(type(s).__module__.startswith("torch.utils.data.") for s in (batches, getattr(loader, "sampler", None)) if s is not None)
         self.length = self.count = None  # batches of a pass, samples of its sampler
         self.sharded = False
+        self.split = getattr(batches, "split_batches", False) is True  # accelerate divides each batch among all ranks
         self.begun = 0
         self.done = NOTHING  # in the passes before the current one
         self.before = NOTHING  # the part of the total that the Loop has counted already
@@ -333,9 +363,14 @@ class Passes:
             sampler = getattr(loader, "sampler", None)
             self.length, self.count = quietly(len, loader), quietly(len, sampler)
             self.sharded = getattr(sampler, "num_replicas", 1) not in (None, 1)
+        self.split = self.split or quietly(dispatched, loader) is True
         self.begun += 1
         self.use = Use(self)
         return self.use
+
+    def ranks(self, world):
+        """Return the number of ranks, of a number of world, for which there is one batch: one batch may be for all of them."""
+        return 1 if self.split else world
 
     def alike(self, use):
         """Take two passes that one loop has left after the same number of batches for epochs of that length."""
@@ -367,13 +402,14 @@ class Use:
     """One pass over a loader, or several by an iterator that the loader keeps (InfiniteDataLoader of YOLOv5). It counts
     from the first optimizer step after one of its batches."""
 
-    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site")
+    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site", "graded")
 
     def __init__(self, passes):
         self.passes, self.workers, self.count = passes, passes.workers, passes.count
         length = min(passes.length or math.inf, passes.limit)
         self.length = None if length == math.inf else length
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
+        self.graded = False  # gradients were enabled at one of its batches
         self.site = None  # of the loop over its batches, and after how many that ends
         self.added = NOTHING  # of its work, counted by passes
 
@@ -391,7 +427,7 @@ class Use:
             if complete < 1 + self.ended or not self.passes.repeats:  # not even two passes: the length was too small
                 complete, rest = 1, 0
         share = complete + (rest / length if length else 0.0)
-        world = observer.rank()[1]
+        world = self.passes.ranks(observer.rank()[1])
         size, most = (self.passes.batch_size or 0) * world, self.samples_of_all(world)
         samples = self.batches * size
         if most is not None:
@@ -420,9 +456,24 @@ def quietly(function, *args):
         return None
 
 
+def dispatched(loader):
+    """Report whether the pass that begins over loader is one of accelerate, in which the first rank distributes all batches."""
+    module = sys.modules.get("accelerate.data_loader")
+    if module is None or not module.GradientState._shared_state:  # which creating one would change
+        return False
+    active = module.GradientState().active_dataloader
+    return isinstance(active, module.DataLoaderDispatcher) and getattr(active, "base_dataloader", active) is loader
+
+
+def size_of(loader):
+    """Return the batch size of a loader or batch sampler; None if it is unknown or no integer: samplers of scripts have lists, for instance."""
+    return quietly(operator.index, getattr(loader, "batch_size", None))
+
+
 def install_loader(torch):
     module = sys.modules["torch.utils.data.dataloader"]
     known = weakref.WeakKeyDictionary()  # DataLoader -> Passes
+    gradients = getattr(torch, "is_grad_enabled", bool)
 
     def begin(loader, iterator):
         passes = known.get(loader)
@@ -449,30 +500,42 @@ def install_loader(torch):
 
         return __iter__
 
+    def received(iterator, begun):
+        use = iterator.__dict__.get("_optimize_use")
+        if use is None:
+            return
+        if use.stepped and use.passes.repeats and use.length and use.batches % use.length == 0:
+            observer.boundary()
+        use.waited += clock() - begun
+        use.batches += 1
+        if gradients():
+            use.graded = True
+            observer.loader = use
+        elif observer.loader is None or not observer.loader.graded:  # otherwise an evaluation before the optimizer step
+            observer.loader = use
+        if use.site is None:
+            use.site = safely("loops", loops.site)
+
+    def ended(iterator):
+        use = iterator.__dict__.get("_optimize_use")
+        if use is None:
+            return
+        use.ended = True
+        if use.length is None and use.stepped:
+            use.length = use.passes.length = use.batches
+        if use.stepped:
+            use.passes.add(use)
+            observer.boundary()
+
     def make_next(original):
         def __next__(self):
             begun = clock()
             try:
                 batch = original(self)
             except StopIteration:
-                use = self.__dict__.get("_optimize_use")
-                if use is not None:
-                    use.ended = True
-                    if use.length is None and use.stepped:
-                        use.length = use.passes.length = use.batches
-                    if use.stepped:
-                        use.passes.add(use)
-                        observer.boundary()
+                safely("torch.utils.data.next", ended, self)
                 raise
-            use = self.__dict__.get("_optimize_use")
-            if use is not None:
-                if use.stepped and use.passes.repeats and use.length and use.batches % use.length == 0:
-                    observer.boundary()
-                use.waited += clock() - begun
-                use.batches += 1
-                observer.loader = use
-                if use.site is None:
-                    use.site = safely("loops", loops.site)
+            safely("torch.utils.data.next", received, self, begun)
             return batch
 
         return __next__

@@ -1,5 +1,6 @@
 """Stands in for PyTorch in tests: the parts that the observer hooks, with the same protocol."""
 import builtins
+import contextlib
 import types
 
 __version__ = "9.9"
@@ -12,6 +13,22 @@ def get_num_threads():
 
 def set_num_threads(n):
     _threads[0] = n
+
+
+_gradients = [True]
+
+
+def is_grad_enabled():
+    return _gradients[0]
+
+
+@contextlib.contextmanager
+def no_grad():
+    before, _gradients[0] = _gradients[0], False
+    try:
+        yield
+    finally:
+        _gradients[0] = before
 
 
 class Generator:
