@@ -150,12 +150,32 @@ trainer = t.Trainer()
 _lr_find(trainer, None)
 trainer.fit()
 `, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true, setsThreads: true},
+		"lightning/outputs that are freed": {script: `
+import weakref, lightning.pytorch.trainer.trainer as t
+class Logits: pass
+made = []
+def step(batch_idx):
+    assert all(logits() is None for logits in made), batch_idx
+    logits = Logits()
+    made.append(weakref.ref(logits))
+    return {"loss": 0.25, "logits": logits}
+trainer = t.Trainer()
+trainer.lightning_module.training_step = step
+trainer.fit()
+assert len(made) == 10
+`, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true},
 		"keras": {script: `
 import keras.src.models.model as m
 model = m.Model()
 model.fit(100, batch_size=32, epochs=3)
 model.save("model.keras")
 `, framework: "keras", unit: "step", last: "12 12 3 3 32 0.5", checkpoints: "model.keras@NaN", trainings: 1, canSave: true},
+		"keras/data that are freed": {script: `
+import weakref, keras.src.models.model as m
+from keras.src.trainers.epoch_iterator import EpochIterator
+m.Model().fit(100, batch_size=32, epochs=3)
+assert weakref.ref(EpochIterator(100, 32).data_adapter)() is None
+`, framework: "keras", unit: "step", last: "12 12 3 3 32 0.5", trainings: 1, canSave: true},
 		"keras/continued": {script: `
 import keras.src.models.model as m
 m.Model().fit(100, batch_size=32, epochs=5, initial_epoch=3)
