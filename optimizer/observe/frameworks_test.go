@@ -133,6 +133,12 @@ class Own(transformers.trainer.Trainer): pass
 Own().train()
 torch.save({}, "training_args.bin")
 `, framework: "transformers", unit: "step", last: "10 10 2 2 8 0.5", checkpoints: "checkpoint-5@5 checkpoint-10@10", trainings: 1, canSave: true, setsThreads: true},
+		"transformers/batch size that fits in memory": {script: `
+import torch, transformers.trainer
+trainer = transformers.trainer.Trainer(save_every=100)
+trainer.args.auto_find_batch_size, trainer.args.train_batch_size, trainer.state.train_batch_size = True, 8, 2
+trainer.train()
+`, framework: "transformers", unit: "step", last: "10 10 2 2 4 0.5", trainings: 1, canSave: true, setsThreads: true},
 		"accelerate": {script: `
 import torch, accelerate.accelerator
 optimizer = torch.optim.SGD()
