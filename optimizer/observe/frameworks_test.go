@@ -267,6 +267,12 @@ a, b = SGDClassifier(), SGDClassifier()
 assert a.partial_fit.__doc__ == "Fit some samples."
 for i in range(6): a.partial_fit([0] * 50); b.partial_fit(X=[0] * 10)
 `, framework: "scikit-learn", unit: "call", last: "6 - - - 50 -", trainings: 1},
+		"scikit-learn/folds": {script: `
+from sklearn.linear_model._stochastic_gradient import SGDClassifier
+for fold in range(5):
+    model = SGDClassifier()
+    for i in range(10): model.partial_fit([0] * 20)
+`, framework: "scikit-learn", unit: "call", last: "50 - - - 20 -", trainings: 1},
 		"stable-baselines3": {script: `
 import stable_baselines3.common.base_class as b
 a = b.BaseAlgorithm()
