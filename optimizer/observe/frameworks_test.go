@@ -240,6 +240,19 @@ catboost.core.CatBoost({"iterations": 8, "task_type": "GPU"}).fit()
 catboost.core.CatBoost({"iterations": 20, "callbacks": Stop()}).fit()
 catboost.core.CatBoost({"iterations": 12}).fit()
 `, framework: "catboost", unit: "round", last: "12 12 - - - 0.08333", trainings: 2},
+		"catboost, a slow callback": {script: `
+import catboost.core
+catboost.core.CatBoost({"iterations": 3000}).fit()
+catboost.core.CatBoost({"iterations": 200, "loss_function": "RMSE", "eval_metric": "MAE", "custom_metric": ["R2", "MAE"]}).fit(tests=4)
+catboost.core.CatBoost({"iterations": 12}).fit()
+`, framework: "catboost", unit: "round", last: "12 12 - - - 0.08333", trainings: 1},
+		"catboost, a callback of the script, and long iterations": {script: `
+import catboost.core
+class Each:
+    def after_iteration(self, info): return True
+catboost.core.CatBoost({"iterations": 2000, "callbacks": Each()}).fit()
+catboost.core.CatBoost({"iterations": 2000}).fit(rows=10**9)
+`, framework: "catboost", unit: "round", last: "2000 2000 - - - 0.0005", trainings: 2},
 		"xgboost, stopped early by a callback of the script": {script: `
 import xgboost
 class Stop(xgboost.callback.TrainingCallback):
