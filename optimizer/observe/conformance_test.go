@@ -206,6 +206,40 @@ func TestRealSaveAndResume(t *testing.T) {
 	}
 }
 
+// A trial is not offered where a model is compiled for the number of threads, and refused where it has been compiled since.
+func TestRealCompiledThreads(t *testing.T) {
+	for name, c := range map[string]struct {
+		at    int // the step before which the model is compiled
+		offer bool
+	}{"from the first step on": {0, false}, "later": {5, true}} {
+		t.Run(name, func(t *testing.T) {
+			o := newReal(t, conformancePython(t))
+			stop := o.start(fmt.Sprintf(`
+import os, torch
+from torch._dynamo.utils import counters
+torch.set_num_threads(2)
+x = torch.randn(64, 64)
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+n = 0
+while not os.path.exists("stop"):
+    if n == %d: model = torch.compile(model, backend="eager", fullgraph=True)
+    optimizer.zero_grad(); model(x).pow(2).mean().backward(); optimizer.step()
+    n += 1
+print("graphs", counters["stats"]["unique_graphs"])
+`, c.at))
+			f := o.await("progress", func(f Facts) bool { return f.Step > 10 })
+			want(t, "offered", f.CanSetThreads, c.offer)
+			if f.CanSetThreads {
+				want(t, "made", o.answer(Request{Op: Trial, Threads: 1, Limit: time.Minute}).OK, false)
+			}
+			o.write("stop", "")
+			out, _ := stop()
+			want(t, "output", strings.TrimSpace(out), "graphs 1")
+		})
+	}
+}
+
 func TestRealThreads(t *testing.T) {
 	o := newReal(t, conformancePython(t))
 	stop := o.start(`

@@ -133,6 +133,12 @@ class Own(transformers.trainer.Trainer): pass
 Own().train()
 torch.save({}, "training_args.bin")
 `, framework: "transformers", unit: "step", last: "10 10 2 2 8 0.5", checkpoints: "checkpoint-5@5 checkpoint-10@10", trainings: 1, canSave: true, setsThreads: true},
+		"transformers/batch size that fits in memory": {script: `
+import torch, transformers.trainer
+trainer = transformers.trainer.Trainer(save_every=100)
+trainer.args.auto_find_batch_size, trainer.args.train_batch_size, trainer.state.train_batch_size = True, 8, 2
+trainer.train()
+`, framework: "transformers", unit: "step", last: "10 10 2 2 4 0.5", trainings: 1, canSave: true, setsThreads: true},
 		"accelerate": {script: `
 import torch, accelerate.accelerator
 optimizer = torch.optim.SGD()
@@ -150,12 +156,32 @@ trainer = t.Trainer()
 _lr_find(trainer, None)
 trainer.fit()
 `, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true, setsThreads: true},
+		"lightning/outputs that are freed": {script: `
+import weakref, lightning.pytorch.trainer.trainer as t
+class Logits: pass
+made = []
+def step(batch_idx):
+    assert all(logits() is None for logits in made), batch_idx
+    logits = Logits()
+    made.append(weakref.ref(logits))
+    return {"loss": 0.25, "logits": logits}
+trainer = t.Trainer()
+trainer.lightning_module.training_step = step
+trainer.fit()
+assert len(made) == 10
+`, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true},
 		"keras": {script: `
 import keras.src.models.model as m
 model = m.Model()
 model.fit(100, batch_size=32, epochs=3)
 model.save("model.keras")
 `, framework: "keras", unit: "step", last: "12 12 3 3 32 0.5", checkpoints: "model.keras@NaN", trainings: 1, canSave: true},
+		"keras/data that are freed": {script: `
+import weakref, keras.src.models.model as m
+from keras.src.trainers.epoch_iterator import EpochIterator
+m.Model().fit(100, batch_size=32, epochs=3)
+assert weakref.ref(EpochIterator(100, 32).data_adapter)() is None
+`, framework: "keras", unit: "step", last: "12 12 3 3 32 0.5", trainings: 1, canSave: true},
 		"keras/continued": {script: `
 import keras.src.models.model as m
 m.Model().fit(100, batch_size=32, epochs=5, initial_epoch=3)
@@ -214,6 +240,19 @@ catboost.core.CatBoost({"iterations": 8, "task_type": "GPU"}).fit()
 catboost.core.CatBoost({"iterations": 20, "callbacks": Stop()}).fit()
 catboost.core.CatBoost({"iterations": 12}).fit()
 `, framework: "catboost", unit: "round", last: "12 12 - - - 0.08333", trainings: 2},
+		"catboost, a slow callback": {script: `
+import catboost.core
+catboost.core.CatBoost({"iterations": 3000}).fit()
+catboost.core.CatBoost({"iterations": 200, "loss_function": "RMSE", "eval_metric": "MAE", "custom_metric": ["R2", "MAE"]}).fit(tests=4)
+catboost.core.CatBoost({"iterations": 12}).fit()
+`, framework: "catboost", unit: "round", last: "12 12 - - - 0.08333", trainings: 1},
+		"catboost, a callback of the script, and long iterations": {script: `
+import catboost.core
+class Each:
+    def after_iteration(self, info): return True
+catboost.core.CatBoost({"iterations": 2000, "callbacks": Each()}).fit()
+catboost.core.CatBoost({"iterations": 2000}).fit(rows=10**9)
+`, framework: "catboost", unit: "round", last: "2000 2000 - - - 0.0005", trainings: 2},
 		"xgboost, stopped early by a callback of the script": {script: `
 import xgboost
 class Stop(xgboost.callback.TrainingCallback):
@@ -241,6 +280,12 @@ a, b = SGDClassifier(), SGDClassifier()
 assert a.partial_fit.__doc__ == "Fit some samples."
 for i in range(6): a.partial_fit([0] * 50); b.partial_fit(X=[0] * 10)
 `, framework: "scikit-learn", unit: "call", last: "6 - - - 50 -", trainings: 1},
+		"scikit-learn/folds": {script: `
+from sklearn.linear_model._stochastic_gradient import SGDClassifier
+for fold in range(5):
+    model = SGDClassifier()
+    for i in range(10): model.partial_fit([0] * 20)
+`, framework: "scikit-learn", unit: "call", last: "50 - - - 20 -", trainings: 1},
 		"stable-baselines3": {script: `
 import stable_baselines3.common.base_class as b
 a = b.BaseAlgorithm()

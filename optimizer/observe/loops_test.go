@@ -101,6 +101,8 @@ for epoch in range(begin, last):
 		"one batch":                           {"for t in range(1, 300 + 1): optimizer.step()\n", "300 steps"},
 		"updates of some epochs":              {"for update in range(5):\n    for epoch in range(4):\n        for i in range(0, 6, 2): optimizer.step()\n", "60 steps"},
 		"steps from the 50th on, each fourth": {"for t in range(1000):\n    if t >= 50 and t % 4 == 0: optimizer.step()\n", "237 steps"},
+		"some steps skipped":                  {"for t in range(1000):\n    if t not in (0, 1, 500): optimizer.step()\n", "997 steps"},
+		"more steps skipped later":            {"for t in range(1000):\n    if t < 100 or t % 50: optimizer.step()\n", ""},
 		"steps of random number":              {"import random\nrandom.seed(3)\nfor t in range(400):\n    if random.random() < 0.3: optimizer.step()\n", ""},
 		"a variable that is set":              {"for t in range(100):\n    optimizer.step(); t += 1\n", ""},
 		"until a condition":                   {"n = 0\nwhile n < 100: optimizer.step(); n += 1\n", ""},

@@ -168,6 +168,30 @@ func TestThreadRequests(t *testing.T) {
 	}
 }
 
+// A training that torch.compile has compiled for its number of threads keeps it.
+func TestCompiledThreads(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	stop := o.start(`
+import sys, types
+def steps(): return sys.modules["optimize_observer.core"].observer.training.step
+` + strings.Replace(endlessScript, "SLOWNESS", "1", 1) + `
+    if steps() == 5:
+        dynamo = sys.modules["torch._dynamo.utils"] = types.ModuleType("torch._dynamo.utils")
+        dynamo.counters = {"stats": {"unique_graphs": 1}}
+print("threads", torch.get_num_threads())
+`)
+	o.await("progress", func(f Facts) bool { return f.Step > 5 })
+	for _, q := range []Request{{Op: Trial, Threads: 1, Limit: time.Minute}, {Op: SetThreads, Threads: 1}} {
+		a := o.answer(q)
+		want(t, "reason", a.Reason, "torch.compile would compile the model again")
+		want(t, "done", a.OK, false)
+	}
+	o.write("stop", "")
+	out, _ := stop()
+	want(t, "output", strings.TrimSpace(out), "threads 4")
+}
+
 // A training that ends during a trial answers it and keeps its thread count.
 func TestTrialAbandoned(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 """XGBoost and LightGBM: a callback added to train, under every name by which it was imported. CatBoost on a CPU (it rejects
-callbacks on a GPU): a callback among the parameters of its internal train. A step is a round.
+callbacks on a GPU), where a callback costs little: one among the parameters of its internal train. A step is a round.
 """
 
 import inspect
@@ -8,7 +8,7 @@ import sys
 
 import optimize_observer
 
-from .core import number, observer, safely, wrap
+from .core import cpus, number, observer, safely, wrap
 
 
 def rebind(package, old, new):
@@ -203,18 +203,32 @@ class Iterations:
             observer.finish()
 
 
+COPY, WORK = 0.25e-6, 5e-9  # CPU seconds of CatBoost for a copied number, and for a number of the data at each iteration
+SHARE, LITTLE = 0.01, 0.05  # of the training, and seconds that a callback may take
+
+
+def cheap(train, tests, params):
+    """Report whether a callback takes a small share of a training by CatBoost, or little time: at each iteration CatBoost copies the
+    values of all metrics so far for it."""
+    metrics = {str(params[k]) for k in ("loss_function", "eval_metric") if params.get(k)}.union(params.get("custom_metric") or ())
+    iterations, threads = params.get("iterations", 1000), params.get("thread_count") or 0
+    copying = COPY * max(1, len(metrics)) * (1 + len(tests or ())) * iterations / 2
+    work = WORK * train.num_row() * train.num_col() / (threads if threads > 0 else cpus())
+    return copying < SHARE * work or copying * iterations < LITTLE
+
+
 def install_catboost(module):
     observer.framework("catboost")
 
-    def added(params):
-        """Return params with the callback; None where CatBoost would reject it, or another framework reports."""
-        if observer.busy() or params.get("task_type", "CPU") != "CPU":
+    def added(train, tests, params):
+        """Return params with the callback; None where CatBoost would reject it, it would be slow, or another framework reports."""
+        if observer.busy() or params.get("task_type", "CPU") != "CPU" or not (params.get("callbacks") or cheap(train, tests, params)):
             return None
         return dict(params, callbacks=Iterations(params.get("callbacks"), params.get("iterations", 1000)))
 
     def make(original):
         def _train(self, train_pool, test_pool, params, *args, **kwargs):
-            own = safely("catboost.train", added, params)
+            own = safely("catboost.train", added, train_pool, test_pool, params)
             if own is None:
                 return original(self, train_pool, test_pool, params, *args, **kwargs)
             try:

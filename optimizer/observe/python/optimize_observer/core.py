@@ -228,7 +228,7 @@ class Observer:
         return dict(training=t.number, framework=t.framework, unit=t.unit, rank=rank, world=world, total_steps=whole(t.total_steps),
                     total_epochs=number(t.total_epochs), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                     can_save=can_save, can_stop=can_save and bool(getattr(t.adapter, "stop", None)),
-                    can_set_threads=thread_count() is not None and getattr(t.adapter, "own_threads", False) is False)
+                    can_set_threads=thread_count() is not None and not compiled() and getattr(t.adapter, "own_threads", False) is False)
 
     def advance(self, steps=1, requests=True):
         """Record the end of a step, or of several steps made together, and report if due. Requests are served only in the
@@ -451,6 +451,13 @@ def thread_count(now=None):
         except Exception:
             _pools[1] = None
     return _pools[1]
+
+
+def compiled():
+    """Report whether torch.compile has compiled anything in this process. It is valid for the present number of threads alone, and
+    compiled again at another one."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
 _memory = [0.0, None]

@@ -61,7 +61,10 @@ def make_callback(base):
 
         def begin(self, args, state):
             world = max(1, args.world_size)
-            self.batch = args.train_batch_size * args.gradient_accumulation_steps * world
+            size = args.train_batch_size
+            if getattr(args, "auto_find_batch_size", False):  # halved after each failure for want of memory
+                size = getattr(state, "train_batch_size", None) or size
+            self.batch = size * args.gradient_accumulation_steps * world
             epochs = None if args.max_steps > 0 else args.num_train_epochs
             self.training = observer.begin("transformers", self, step=state.global_step, epoch=state.epoch or 0.0, total_steps=state.max_steps,
                                            total_epochs=epochs, batch_size=self.batch)

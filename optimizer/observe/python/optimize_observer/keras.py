@@ -5,12 +5,13 @@ length is found as that of a PyTorch loop, a step is a call of train_on_batch or
 import os
 import sys
 import threading
+import weakref
 
 import optimize_observer
 
 from .core import POLL_INTERVAL, clock, number, observer, safely, scalar, timed_save, wrap
 
-data = {"adapter": None}  # of the last EpochIterator: fit creates the one for training just before its callbacks
+data = {"adapter": None}  # weak reference to that of the last EpochIterator: fit creates the one for training just before its callbacks
 
 COLUMNS = (("loss", "train_loss"), ("val_loss", "test_loss"), ("accuracy", "train_accuracy"), ("acc", "train_accuracy"),
            ("val_accuracy", "test_accuracy"), ("val_acc", "test_accuracy"))
@@ -60,7 +61,7 @@ def install_callbacks(module):
 
 def install_data(module):
     def note(iterator):
-        data["adapter"] = iterator.data_adapter
+        data["adapter"] = weakref.ref(iterator.data_adapter)
 
     def make(original):
         def __init__(self, *args, **kwargs):
@@ -168,6 +169,7 @@ def make_callback(base):
             self.stopped, self.look = False, 0.0
             self.steps = self.params.get("steps")
             adapter, data["adapter"] = data["adapter"], None
+            adapter = adapter and adapter()
             size = getattr(adapter, "batch_size", None)
             epochs = self.params.get("epochs")
             count = None

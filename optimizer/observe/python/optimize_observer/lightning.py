@@ -125,14 +125,12 @@ def make_callback(base, package):
                 t.epoch = trainer.current_epoch + (batch_idx + 1) / self.batches
             if self.size:
                 t.samples += self.size
-            self.outputs = outputs
+            self.loss = outputs.get("loss") if isinstance(outputs, dict) else outputs  # not all of outputs, which may be large
             if t.step != before:
                 observer.advance()
 
         def fill(self, t, world):
-            outputs = getattr(self, "outputs", None)
-            loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-            loss = number(scalar(loss))
+            loss = number(scalar(getattr(self, "loss", None)))
             if loss is not None:
                 t.losses["train_loss"] = loss
 

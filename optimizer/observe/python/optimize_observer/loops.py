@@ -16,6 +16,7 @@ import time
 from . import source
 from .source import BARS, OWN, called, of_library
 
+SKIPPED = 1.01  # more iterations for each step than before, some of which a gradient scaler has skipped, leave a known length as it is
 FREE, INTERVAL = 8, 0.25  # positions that are taken at once, and seconds between later ones: one takes some 100 µs
 
 # Modules that call the functions of a script without a training loop of their own.
@@ -83,6 +84,8 @@ class Length:
             return
         else:
             slope = (index - self.at[0]) / (done - self.at[1]) if done > self.at[1] else 0.0
+            if self.known and self.slope <= slope <= SKIPPED * self.slope:
+                slope = self.slope
             self.known = slope >= 1 and slope in (1, self.slope)
         self.loops, self.at, self.slope, self.passes = loops, (index, done), slope, passes
         self.total = done + math.ceil((length - index) / max(slope, 1))

@@ -13,7 +13,7 @@ import os
 import sys
 
 from . import termination
-from .core import clock, group_store, observer, one_machine, thread_count
+from .core import clock, compiled, group_store, observer, one_machine, thread_count
 
 LARGEST = 64 << 10
 AGREEMENT = 2.5  # seconds from a request to the step at which all ranks act; covers several polls of each rank
@@ -143,7 +143,9 @@ class Requests:
     def act(self, request):
         op, begun = request["op"], clock()
         try:
-            if op == "threads":
+            if op in ("threads", "trial") and compiled():
+                self.answer(request, False, reason="torch.compile would compile the model again", seconds=clock() - begun)
+            elif op == "threads":
                 before = set_threads(int(request["threads"]))
                 self.answer(request, True, threads=thread_count(), before=before, seconds=clock() - begun)
             elif op == "trial":

@@ -1,5 +1,7 @@
 """scikit-learn: partial_fit of estimators with predict. A step is a call."""
 
+import weakref
+
 from . import loops
 from .core import observer, safely, wrap
 
@@ -20,10 +22,11 @@ def watch(cls):
 
 
 class Calls:
-    """Count the calls of the first estimator that is trained by partial_fit."""
+    """Count the calls of the first estimator that is trained by partial_fit, and of the next one once the script has dropped it."""
 
     def __init__(self):
-        self.training = self.estimator = None
+        self.training = None
+        self.estimator = lambda: None  # weak reference
         self.depth = 0
         self.length = loops.Length()
 
@@ -34,10 +37,11 @@ class Calls:
         t = observer.training
         if t is not None and t is not self.training:
             return
+        if t is None or self.estimator() is None:
+            self.estimator = weakref.ref(estimator)
         if t is None:
-            self.estimator = id(estimator)
             t = self.training = observer.begin("scikit-learn", self, unit="call", samples=0)
-        if id(estimator) != self.estimator:
+        if estimator is not self.estimator():
             return
         rows = getattr(data, "shape", None)
         rows = rows[0] if rows else len(data)

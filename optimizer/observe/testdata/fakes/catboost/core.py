@@ -1,4 +1,5 @@
 """Stands in for CatBoost in tests: _train calls the callbacks among its parameters, and rejects them on a GPU."""
+from types import SimpleNamespace
 
 
 class Info:
@@ -10,8 +11,8 @@ class CatBoost:
     def __init__(self, params):
         self.params = params
 
-    def fit(self):
-        self._train(None, None, dict(self.params), False, None)
+    def fit(self, rows=20, tests=0):
+        self._train(SimpleNamespace(num_row=lambda: rows, num_col=lambda: 10), [None] * tests, dict(self.params), False, None)
 
     def _train(self, train_pool, test_pool, params, allow_clear_pool, init_model):
         callbacks = params.get("callbacks")

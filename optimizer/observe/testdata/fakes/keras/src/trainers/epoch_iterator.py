@@ -1,8 +1,10 @@
-from types import SimpleNamespace
+class Adapter:
+    def __init__(self, batch_size, has_partial_batch, partial_batch_size):
+        self.batch_size, self.has_partial_batch, self.partial_batch_size = batch_size, has_partial_batch, partial_batch_size
 
 
 class EpochIterator:
     def __init__(self, rows, batch_size):
         rest = rows % batch_size
         self.num_batches = -(-rows // batch_size)
-        self.data_adapter = SimpleNamespace(batch_size=batch_size, has_partial_batch=rest > 0, partial_batch_size=rest)
+        self.data_adapter = Adapter(batch_size, rest > 0, rest)

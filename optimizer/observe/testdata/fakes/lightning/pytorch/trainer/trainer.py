@@ -9,7 +9,7 @@ class Trainer:
         self.global_step = self.current_epoch = 0
         self.world_size, self.should_stop, self.default_root_dir, self.callback_metrics = 1, False, os.getcwd(), {}
         self.train_dataloader = SimpleNamespace(batch_size=8)
-        self.lightning_module = SimpleNamespace(automatic_optimization=True)
+        self.lightning_module = SimpleNamespace(automatic_optimization=True, training_step=lambda batch_idx: {"loss": 0.25})
         self.checkpoint_callback = None
 
     def save_checkpoint(self, filepath, weights_only=None, storage_options=None):
@@ -30,7 +30,7 @@ class Trainer:
             for i in range(self.num_training_batches):
                 time.sleep(pause)
                 self.global_step += 1
-                self.event("on_train_batch_end", {"loss": 0.25}, None, i)
+                self.event("on_train_batch_end", self.lightning_module.training_step(i), None, i)
                 if self.should_stop:
                     break
             self.callback_metrics = {"val_loss": 0.75}
