@@ -249,6 +249,7 @@ class Trial:
     ENOUGH = 30  # steps per phase
     FEWEST = 5  # steps after which the trial of a clearly slower count is aborted
     SLOWER = 1.5
+    STALL, MUCH = 0.05, 20  # one step of these seconds and times as long as before suffices; shorter ones are preemptions
 
     def __init__(self, requests, request):
         self.requests, self.request = requests, request
@@ -281,7 +282,7 @@ class Trial:
             steps.append(seconds)
         if len(self.measured) == 2 and self.measured[0]:
             reference = median(self.measured[0])
-            slower = seconds > 20 * reference or len(steps) >= self.FEWEST and median(steps) > self.SLOWER * reference
+            slower = seconds > max(self.STALL, self.MUCH * reference) or len(steps) >= self.FEWEST and median(steps) > self.SLOWER * reference
             self.early = self.early or slower
         if len(steps) < self.ENOUGH and now < self.until and not slower:
             return
