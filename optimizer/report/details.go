@@ -369,7 +369,7 @@ func wholeJob(t journal.Training) string {
 	if !t.TotalUnits.Known() || t.TotalUnits <= 0 {
 		return page.NoData
 	}
-	return page.Plural(int(t.TotalUnits), cmp.Or(t.Unit, "unit"))
+	return counted(t.TotalUnits, cmp.Or(t.Unit, "unit"))
 }
 
 // machineSection lists the resources of the machine, what could not be detected, and how the allocation was enforced.
