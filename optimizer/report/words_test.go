@@ -250,6 +250,18 @@ func TestStepTime(t *testing.T) {
 	}
 }
 
+// TestUnitsOfASegment: a timed block may contain many units of work.
+func TestUnitsOfASegment(t *testing.T) {
+	p := journal.Blank[journal.Probe]()
+	p.UnitSeconds = make([]journal.Number, 9)
+	for units, want := range map[float64]string{600: "600", 2.5: "2.50", 0: page.NoData} { // 0: a record of an earlier version
+		p.Units = units
+		if got := probeTable(&journal.Record{}, []journal.Probe{p}).Rows[0][1].Text; got != want {
+			t.Errorf("%g units in 9 timed blocks: %q, want %q", units, got, want)
+		}
+	}
+}
+
 // TestPartOfAnEpoch: the total of a training may end inside an epoch.
 func TestPartOfAnEpoch(t *testing.T) {
 	for total, want := range map[journal.Number][2]string{
