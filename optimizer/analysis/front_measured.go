@@ -95,9 +95,12 @@ func ReadFinishedRun(dir string) (Finished, error) {
 	if rec.State != journal.Done || rec.Plan == nil || !rec.Outcome.Seconds.Known() {
 		return Finished{}, fmt.Errorf("read run %s: state %s, and only a finished run is a measured point: %w", rec.RunID, rec.State, errNoPoint)
 	}
-	f := Finished{Name: rec.RunID, Allocation: rec.Plan.Allocation, Seconds: float64(rec.Outcome.Seconds), CostUSD: float64(rec.Outcome.CostUSD), Units: float64(rec.Outcome.Epochs)}
-	if !rec.Outcome.Epochs.Known() {
-		f.Units = float64(rec.Outcome.Rows)
+	f := Finished{Name: rec.RunID, Allocation: rec.Plan.Allocation, Seconds: float64(rec.Outcome.Seconds), CostUSD: float64(rec.Outcome.CostUSD)}
+	for _, n := range []journal.Number{rec.Outcome.Epochs, rec.Outcome.Steps, journal.Number(rec.Outcome.Rows)} {
+		if n.Known() {
+			f.Units = float64(n)
+			break
+		}
 	}
 	if rec.Outcome.Restarts > 0 {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, page.Plural(rec.Outcome.Restarts, "restart")))

@@ -232,6 +232,12 @@ func TestReadRun(t *testing.T) {
 	if err != nil || f.Seconds != 155 || f.CostUSD != 0.0017 || f.Units != 50 || f.Allocation.CPUs != 1 {
 		t.Errorf("%+v, %v", f, err)
 	}
+	early := record(t, func(r *journal.Record) {
+		r.Training.Unit, r.Training.TotalUnits, r.Outcome.Epochs, r.Outcome.Steps, r.Outcome.Rows = "step", 10_000, journal.Unknown(), 400, 40
+	})
+	if f, err := ReadFinishedRun(early); err != nil || f.Units != 400 {
+		t.Errorf("400 of 10,000 steps in 40 rows: %+v, %v", f, err)
+	}
 	if _, err := ReadFinishedRun(record(t, func(r *journal.Record) { r.State = journal.Stopped })); !errors.Is(err, errNoPoint) {
 		t.Errorf("a stopped run: %v", err)
 	}

@@ -303,11 +303,11 @@ func observations(rec *journal.Record) []perf.Observation {
 
 // total returns the amount of work of a run: the reported total, else the work done when it finished; 0 unknown.
 func total(rec *journal.Record) (units float64, unit string) {
-	switch t := &rec.Training; {
+	switch t, done := &rec.Training, workDone(&rec.Outcome); {
 	case t.TotalUnits.Known() && t.TotalUnits > 0:
 		return float64(t.TotalUnits), t.Unit
-	case rec.State == journal.Done && rec.Outcome.Epochs.Known() && rec.Outcome.Epochs > 0:
-		return float64(rec.Outcome.Epochs), t.Unit
+	case rec.State == journal.Done && done.Known() && done > 0:
+		return float64(done), t.Unit
 	}
 	return 0, ""
 }

@@ -171,6 +171,12 @@ func TestRecallFinishedTotal(t *testing.T) {
 		if got.Total != want || want > 0 && got.Unit != "step" {
 			t.Errorf("%s: total %g %s, want %g", state, got.Total, got.Unit, want)
 		}
+		dir, _ = keep(t, past(func(r *journal.Record) {
+			r.State, r.Training.TotalUnits, r.Training.Unit, r.Outcome.Steps = state, journal.Unknown(), "step", 37
+		}))
+		if got, _ := Recall(dir, asks(nil)); got.Total != want || want > 0 && got.Unit != "step" {
+			t.Errorf("%s: total %g %s, want %g, the steps done", state, got.Total, got.Unit, want)
+		}
 	}
 }
 

@@ -72,9 +72,9 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	}
 	e.TrainLoss, e.TestAccuracy = float64(rec.Training.TrainLoss), float64(rec.Training.TestAccuracy)
 	e.Startup, e.Restart = mean(rec.Overheads.StartupSeconds), mean(rec.Overheads.RestartSeconds)
-	switch {
-	case o.Epochs.Known():
-		e.Units = float64(o.Epochs)
+	switch done := workDone(o); {
+	case done.Known():
+		e.Units = float64(done)
 	case rec.State == journal.Done && rec.Training.Unit != "":
 		e.Units = float64(rec.Training.TotalUnits)
 	}
@@ -102,6 +102,14 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		e.GPUMemoryGiB = largest(filepath.Join(dir, "samples.csv"), "gpu_memory_gib")
 	}
 	return e
+}
+
+// workDone returns the epochs or else the steps of a run, which may be fewer than its total; unknown if its log has neither.
+func workDone(o *journal.Outcome) journal.Number {
+	if o.Epochs.Known() {
+		return o.Epochs
+	}
+	return o.Steps
 }
 
 // timed returns the timed segments of a run without duplicates: a probe with unit times is also among the measured

@@ -236,6 +236,32 @@ func TestRunEntries(t *testing.T) {
 	}
 }
 
+// TestUnitsOfARun: the work of a run is that which it did; the total counts only if that is not known of a finished one.
+func TestUnitsOfARun(t *testing.T) {
+	n := journal.Unknown()
+	for name, c := range map[string]struct {
+		state         journal.State
+		unit          string
+		epochs, steps journal.Number
+		want          float64
+	}{
+		"steps, ended early":     {journal.Done, "step", n, 400, 400},
+		"steps, stopped":         {journal.Stopped, "step", n, 400, 400},
+		"epochs, ended early":    {journal.Done, "epoch", 9, n, 9},
+		"not known":              {journal.Done, "step", n, n, 10_000},
+		"not known, and stopped": {journal.Stopped, "step", n, n, math.NaN()},
+		"no unit, nothing known": {journal.Done, "", n, n, math.NaN()},
+		"failed before a step":   {journal.Failed, "step", n, 0, 0},
+	} {
+		rec := past(func(r *journal.Record) {
+			r.State, r.Training.Unit, r.Training.TotalUnits, r.Outcome.Epochs, r.Outcome.Steps = c.state, c.unit, 10_000, c.epochs, c.steps
+		})
+		if got := runEntries("r", t.TempDir(), rec)[0].Units; got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%s: %g units, want %g", name, got, c.want)
+		}
+	}
+}
+
 // TestRemember requires that Remember keeps its time limit and reports an unusable database as a note.
 func TestRemember(t *testing.T) {
 	state, names := keep(t, past(nil))

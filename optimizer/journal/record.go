@@ -246,7 +246,8 @@ type Probe struct {
 	ThroughputUnit string               `json:"throughput_unit"` // samples/s, steps/s or epochs/s; empty: samples/s
 	CostUSD        Number               `json:"cost_usd"`
 	PeakMemoryGiB  Number               `json:"peak_memory_gib"`
-	UnitSeconds    []Number             `json:"unit_seconds"` // each measured unit of work
+	Units          float64              `json:"units,omitempty"` // of work between its first and its last row; absent: not known
+	UnitSeconds    []Number             `json:"unit_seconds"`    // seconds per unit of work in each of the newest timed blocks
 	UnitSamples    Number               `json:"unit_samples"`
 	CPUUtil        Number               `json:"cpu_util"`
 	TakenCPUs      float64              `json:"taken_cpus,omitempty"` // mean number of the allocated CPUs that other programs used

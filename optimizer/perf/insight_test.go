@@ -66,7 +66,7 @@ func TestDescribe(t *testing.T) {
 	old := repeated(cpus(2), 7, 2)
 	old.Recalled = true
 	form, params, basis := mustFit(t, []Observation{repeated(cpus(8), 2, 3), old}, FitOptions{}).Describe()
-	if form != "amdahl" || basis != "5 units at 2 allocations, 1 of 2 segments from earlier runs" {
+	if form != "amdahl" || basis != "5 measurements at 2 allocations, 1 of 2 segments from earlier runs" {
 		t.Errorf("%s, %q", form, basis)
 	}
 	if p := params["parallel_fraction"]; p < 0.8 || p > 1 {

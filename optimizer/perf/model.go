@@ -196,7 +196,7 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 	if m.options.Widen > 0 {
 		params["widen"] = m.options.Widen
 	}
-	recalled, units, inferred := 0, 0, 0
+	recalled, measured, inferred := 0, 0, 0
 	for _, s := range m.stretches {
 		switch {
 		case s.inferred:
@@ -207,10 +207,10 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 	}
 	for _, o := range m.observed {
 		if !o.Inferred {
-			units += len(cleanUnits(o.UnitSeconds))
+			measured += len(cleanUnits(o.UnitSeconds)) // each of one unit or of several short ones
 		}
 	}
-	basis = fmt.Sprintf("%s at %s", count(units, "unit"), count(len(m.Measured()), "allocation"))
+	basis = fmt.Sprintf("%s at %s", count(measured, "measurement"), count(len(m.Measured()), "allocation"))
 	if recalled > 0 {
 		basis += fmt.Sprintf(", %d of %s from earlier runs", recalled, count(len(m.stretches)-inferred, "segment"))
 	}

@@ -151,6 +151,20 @@ func TestWork(t *testing.T) {
 			e.Unit, e.Job.Epochs = "step", 10
 			return e
 		}()}, 3.6e3, 0, transfer.UnitRate, 500, "steps", "500 steps for 5 epochs", false},
+		"steps, the newest run stopped": {func(q *Question) { q.Job.ScriptSHA256, q.Job.Epochs = "abc", math.NaN() }, []history.Entry{func() history.Entry {
+			e := ran("r1", 1000, 1)
+			e.Unit = "step"
+			return e
+		}(), func() history.Entry {
+			e := ran("r2", 50, 2)
+			e.Unit, e.State = "step", "stopped"
+			return e
+		}()}, 3.6e3, 0, transfer.UnitRate, 1000, "steps", "1,000 steps, as run r1 did", false},
+		"epochs asked, the run stopped": {func(q *Question) { q.Job.ScriptSHA256 = "abc" }, []history.Entry{func() history.Entry {
+			e := ran("r1", 4, 1)
+			e.State = "stopped"
+			return e
+		}()}, 3.6e5, 0, transfer.UnitRate, 10, "epochs", "10 epochs of its log", false},
 		"twice the samples": {func(q *Question) { q.Job.ScriptSHA256, q.Job.DataCount = "abc", 2000 }, []history.Entry{func() history.Entry {
 			e := ran("r1", 10, 1)
 			e.Job.DataCount = 1000

@@ -63,6 +63,9 @@ func ownUnits(q *Question, same []history.Entry) (work, bool) {
 		if !(e.Units > 0) || e.Unit != unit || e.Kind == history.Probe || e.Parent != "" {
 			continue
 		}
+		if e.Kind == history.Run && e.State != "done" && !(unit == "epoch" && q.Job.Epochs > 0) { // it did a part of the work
+			continue
+		}
 		amount, exact, words := asked(q, e)
 		quantity, what := transfer.UnitRate, unit+"s"
 		if batch := e.Observed.Batch; unit == "step" && batch > 0 { // steps with another batch size are not comparable

@@ -143,9 +143,9 @@ func progress(r *journal.Record) string {
 	}
 	switch {
 	case done.Known() && r.Training.TotalUnits > 0:
-		return fmt.Sprintf("%s of %s", page.Count(float64(done)), page.Plural(int(r.Training.TotalUnits), unit))
+		return page.Count(float64(done)) + " of " + counted(r.Training.TotalUnits, unit)
 	case done.Known():
-		return page.Count(float64(done)) + " " + unit + "s"
+		return counted(done, unit)
 	case r.Outcome.Rows > 0:
 		return page.Plural(r.Outcome.Rows, "row") + " in the training log"
 	}

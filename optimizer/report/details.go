@@ -256,7 +256,11 @@ func probeTable(r *journal.Record, list []journal.Probe) *page.Table {
 		if p.LiveCut {
 			at += ", cut live"
 		}
-		cells := []string{at, page.Count(float64(len(p.UnitSeconds))), number(p.Seconds, page.Duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
+		units := page.NoData
+		if p.Units > 0 {
+			units = page.Count(p.Units)
+		}
+		cells := []string{at, units, number(p.Seconds, page.Duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
 			number(p.PeakMemoryGiB, page.GiB), number(p.CPUUtil, page.Percent), number(p.GPUUtil, page.Percent), number(p.CostUSD, page.USD)}
 		if discarded {
 			cells = append(cells, workWords(r, p))
@@ -277,7 +281,7 @@ func workWords(r *journal.Record, p journal.Probe) string {
 	return "kept"
 }
 
-// unitSeconds formats the median duration of the measured units.
+// unitSeconds formats the median duration of a unit.
 func unitSeconds(n []journal.Number) string { return page.Duration(stat.Median(knownNumbers(n))) }
 
 // modelSection shows the form and parameters of the performance model, its prior, and the leave-one-out check.
@@ -369,7 +373,7 @@ func wholeJob(t journal.Training) string {
 	if !t.TotalUnits.Known() || t.TotalUnits <= 0 {
 		return page.NoData
 	}
-	return page.Plural(int(t.TotalUnits), cmp.Or(t.Unit, "unit"))
+	return counted(t.TotalUnits, cmp.Or(t.Unit, "unit"))
 }
 
 // machineSection lists the resources of the machine, what could not be detected, and how the allocation was enforced.

@@ -213,7 +213,11 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 	if !n.Known() {
 		return ""
 	}
-	unit := cmp.Or(r.Training.Unit, "unit")
+	return counted(n, cmp.Or(r.Training.Unit, "unit"))
+}
+
+// counted formats a number of units of work, which need not be whole, with their name: "2.50 epochs".
+func counted(n journal.Number, unit string) string {
 	if n != 1 {
 		unit += "s"
 	}

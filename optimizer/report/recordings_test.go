@@ -194,10 +194,10 @@ func finishedRun() *recording {
 		GPUUtil: journal.Unknown(), CPUUtil: 89.4, PeakMemoryGiB: .633, Restarts: 3, EnergyJoules: journal.Unknown()}
 	r.Overheads = journal.Overheads{StartupSeconds: []journal.Number{1.4, 1.6, 1.5, 1.5}, RestartSeconds: []journal.Number{1.8, 2.1, 1.9}}
 	r.Probes = []journal.Probe{
-		{Allocation: cpus(8, 4), Rows: 5, Seconds: 18, Throughput: 2810, CostUSD: .0018, PeakMemoryGiB: .63, UnitSeconds: []journal.Number{3.25, 3.18, 3.2, 3.31}, UnitSamples: 9000, CPUUtil: 41, GPUUtil: journal.Unknown(), InJob: true},
-		{Allocation: cpus(1, 4), Rows: 1, Seconds: 15, Throughput: 891, CostUSD: .00034, PeakMemoryGiB: .61, UnitSeconds: []journal.Number{10.1}, UnitSamples: 9000, CPUUtil: 98, GPUUtil: journal.Unknown(), InJob: true}}
+		{Allocation: cpus(8, 4), Rows: 5, Seconds: 18, Throughput: 2810, CostUSD: .0018, PeakMemoryGiB: .63, Units: 4, UnitSeconds: []journal.Number{3.25, 3.18, 3.2, 3.31}, UnitSamples: 9000, CPUUtil: 41, GPUUtil: journal.Unknown(), InJob: true},
+		{Allocation: cpus(1, 4), Rows: 1, Seconds: 15, Throughput: 891, CostUSD: .00034, PeakMemoryGiB: .61, Units: 1, UnitSeconds: []journal.Number{10.1}, UnitSamples: 9000, CPUUtil: 98, GPUUtil: journal.Unknown(), InJob: true}}
 	r.Measured = append(append([]journal.Probe{}, r.Probes...),
-		journal.Probe{Allocation: choice, Rows: 15, Seconds: 87, Throughput: 1610, CostUSD: .0022, PeakMemoryGiB: .633, UnitSeconds: []journal.Number{5.6, 5.5, 5.7}, UnitSamples: 9000, CPUUtil: 91, GPUUtil: journal.Unknown(), InJob: true})
+		journal.Probe{Allocation: choice, Rows: 15, Seconds: 87, Throughput: 1610, CostUSD: .0022, PeakMemoryGiB: .633, Units: 14, UnitSeconds: []journal.Number{5.6, 5.5, 5.7}, UnitSamples: 9000, CPUUtil: 91, GPUUtil: journal.Unknown(), InJob: true})
 	r.Plan.Prediction = &journal.Prediction{Seconds: sla.Interval{P5: 160, P50: 176, P95: 195}, CostUSD: sla.Interval{P5: .0051, P50: .0056, P95: .0063}, Throughput: around(1620, .08, .07)}
 	r.Model = &journal.Model{Form: "amdahl", Params: map[string]journal.Number{"serial_s": 1.98, "parallel_s": 8.1}, Ignored: []string{"memory"},
 		Basis: "20 units of work at 3 allocations of this run", Checks: []journal.Check{
@@ -323,7 +323,7 @@ func gpuRun() *recording {
 	r.Actions = []journal.Action{{AtS: 2000, Action: -1, Description: "GPUs 4 → 6", From: gpus(4), To: gpus(6), Reason: "behind the deadline", Applied: "restart"}}
 	for n, seconds := range map[int]journal.Number{8: 20, 1: 96} {
 		p := journal.Blank[journal.Probe]()
-		p.Allocation, p.Rows, p.UnitSeconds, p.InJob = gpus(n), 2, []journal.Number{seconds, seconds}, true
+		p.Allocation, p.Rows, p.Units, p.UnitSeconds, p.InJob = gpus(n), 2, 2, []journal.Number{seconds, seconds}, true
 		r.Measured = append(r.Measured, p)
 	}
 	slices.SortFunc(r.Measured, func(a, b journal.Probe) int { return b.Allocation.GPUs - a.Allocation.GPUs })
@@ -412,7 +412,7 @@ func unsizedRun() *recording {
 	r.Outcome.Throughput, r.Outcome.ThroughputUnit, r.Outcome.Restarts = .333, "steps/s", 1
 	p := journal.Blank[journal.Probe]()
 	p.Allocation, p.Rows, p.Seconds, p.Throughput, p.ThroughputUnit, p.InJob = cpus(2, 1), 5, 60, .333, "steps/s", true
-	p.UnitSeconds = []journal.Number{3, 3.1, 2.9}
+	p.Units, p.UnitSeconds = 3, []journal.Number{3, 3.1, 2.9}
 	r.Measured = []journal.Probe{p}
 	r.Baseline = &journal.Baseline{Allocation: cpus(2, 1), Seconds: around(117, .05, .05), CostUSD: around(.01, .05, .05), Throughput: around(.333, .05, .05), Compliance: journal.Unknown()}
 	r.Comparison.SecondsChangePct, r.Comparison.CostChangePct, r.Comparison.Quality = -48.9, -48.9, "excellent"

@@ -249,3 +249,31 @@ func TestStepTime(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// TestUnitsOfASegment: a timed block may contain many units of work.
+func TestUnitsOfASegment(t *testing.T) {
+	p := journal.Blank[journal.Probe]()
+	p.UnitSeconds = make([]journal.Number, 9)
+	for units, want := range map[float64]string{600: "600", 2.5: "2.50", 0: page.NoData} { // 0: a record of an earlier version
+		p.Units = units
+		if got := probeTable(&journal.Record{}, []journal.Probe{p}).Rows[0][1].Text; got != want {
+			t.Errorf("%g units in 9 timed blocks: %q, want %q", units, got, want)
+		}
+	}
+}
+
+// TestPartOfAnEpoch: the total of a training may end inside an epoch.
+func TestPartOfAnEpoch(t *testing.T) {
+	for total, want := range map[journal.Number][2]string{
+		2.5: {"2.50 of 2.50 epochs", "2.50 epochs"}, 1: {"1 of 1 epoch", "1 epoch"}, 0.25: {"0.250 of 0.250 epochs", "0.250 epochs"}, 12_000: {"12,000 of 12,000 epochs", "12,000 epochs"},
+	} {
+		r := journal.NewRecord()
+		r.Training.Unit, r.Training.TotalUnits, r.Outcome.Epochs = "epoch", total, total
+		if got := [2]string{progress(r), wholeJob(r.Training)}; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if r.Training.TotalUnits = journal.Unknown(); progress(r) != want[1] {
+			t.Errorf("of an unknown total: %q, want %q", progress(r), want[1])
+		}
+	}
+}

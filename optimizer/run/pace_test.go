@@ -70,6 +70,18 @@ func TestProgressOfAnUnevenPace(t *testing.T) {
 	}
 }
 
+// TestUnitsOfASegment: the record of a segment has its units of work, of which a timed block contains many.
+func TestUnitsOfASegment(t *testing.T) {
+	r := &run{}
+	s := begin(&r.Progress, 0)
+	for n := 0.0; n <= 600; n += 20 {
+		r.Progress.Add(stepRow(n, 600), at(1+n/40))
+	}
+	if p := r.probeRecord(s, at(17)); p.Units != 600 || len(p.UnitSeconds) != 30 {
+		t.Errorf("%g units in %d blocks, want 600 in 30", p.Units, len(p.UnitSeconds))
+	}
+}
+
 // TestPaceWithAPartner: the pace is that of the present segment, the start-up that of the launch.
 func TestPaceWithAPartner(t *testing.T) {
 	a := resources.Allocation{CPUs: 1}

@@ -136,7 +136,7 @@ func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 	if s.EndedAt > 0 {
 		until = s.EndedAt
 	}
-	p := journal.Probe{Allocation: s.Allocation, LiveCut: s.LiveCut, Rows: s.Rows, Seconds: journal.Number((until - s.LaunchedAt).Seconds()), Throughput: journal.Unknown(),
+	p := journal.Probe{Allocation: s.Allocation, LiveCut: s.LiveCut, Rows: s.Rows, Units: s.Units, Seconds: journal.Number((until - s.LaunchedAt).Seconds()), Throughput: journal.Unknown(),
 		CostUSD: journal.Number(s.Spent), PeakMemoryGiB: journal.Unknown(), UnitSeconds: []journal.Number{}, UnitSamples: journal.Unknown(),
 		CPUUtil: journal.Number(mean(s.CPUSum, s.CPUN)), GPUUtil: journal.Number(mean(s.GPUSum, s.GPUN)), TakenCPUs: s.taken()}
 	if s.PeakGiB > 0 {
