@@ -47,7 +47,7 @@ type Segment struct {
 	LiveCut     bool                 `json:"live_cut"`              // on fewer CPUs than its processes were launched with
 	Blocks      []float64            `json:"blocks"`                // seconds per unit, one value per timed block
 	Stated      []float64            `json:"stated"`                // seconds of the first units as stated by the log, for a segment too short to be timed
-	Left        []float64            `json:"left,omitempty"`        // blocks on a kind of node or at a power limit that the run has left: they count for the overheads only
+	Left        []float64            `json:"left,omitempty"`        // blocks on a kind of node or at a power limit that the run has left, or of a preparation: they count for the overheads only
 	BlockUnits  float64              `json:"block_units,omitempty"` // largest number of units of a timed block
 	Units       float64              `json:"units"`                 // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`               // seconds between them
@@ -424,15 +424,19 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.mentioned = !told && (p.mentioned || p.Unit == "")
 	each := max(p.Total, p.Each)
 	p.learnUnit(row)
-	if p.Total > preparation*each { // determines progress and total alone
-		each = 0
-	}
 	done, ok := p.position(row)
 	_, announced := row.Value(trainlog.TotalEpochs)
 	if !ok { // "Epoch 1/5"
 		done = 0
 	}
-	if (ok || announced && p.Unit == "epoch") && !p.beside.found && p.beginsAgain(done, at, each) {
+	counts := (ok || announced && p.Unit == "epoch") && !p.beside.found
+	if p.Total > preparation*each { // determines progress and total alone
+		if counts && each > 0 && p.againAt == 0 && p.Earlier == 0 && p.follows(done, each) {
+			p.leavePreparation()
+		}
+		each = 0
+	}
+	if counts && p.beginsAgain(done, at, each) {
 		p.Earlier, p.Done, p.Each, p.Total, p.haveMark = p.againFrom, p.againFrom, max(p.Total, p.Each), 0, false
 		p.forgetLengths()
 	}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,58 @@ func TestProgressBeginsAgain(t *testing.T) {
 				t.Errorf("a new launch begins after %g epochs", p.Earlier)
 			}
 		})
+	}
+}
+
+// TestTrainingAfterItsPreparation: a training that is longer than the one before it is counted and timed from its first row on;
+// the preparation is a part of the start-up.
+func TestTrainingAfterItsPreparation(t *testing.T) {
+	steps := func(done, total float64) *trainlog.Row { return stepRow(10*done, 10*total) }
+	announced := func(done, total float64) *trainlog.Row { // "Epoch 2/5" after the first epoch, without a line for the last one
+		if done == 1 {
+			return row(float64(trainlog.TotalEpochs), total)
+		}
+		return epochRow(done-1, total)
+	}
+	for name, c := range map[string]struct {
+		row           func(done, total float64) *trainlog.Row
+		first, second float64 // lengths
+		per, late     float64 // units from row to row; by which the last row is behind the work
+		left          int     // timed blocks of the preparation
+	}{
+		"epochs":           {epochRow, 5, 9, 1, 0, 4},
+		"one epoch before": {epochRow, 1, 9, 1, 0, 0},
+		"steps":            {steps, 5, 9, 10, 0, 4},
+		"announced epochs": {announced, 5, 9, 1, 1, 3},
+	} {
+		var p Progress
+		s := begin(&p, 0)
+		now := 1.0 // start-up
+		for i := 1.0; i <= c.first; i++ {
+			now++
+			p.Add(c.row(i, c.first), at(now))
+		}
+		for i := 1.0; i <= c.second; i++ {
+			now += 3
+			p.Add(c.row(i, c.second), at(now))
+			if want := c.per * (i - c.late); p.Done != want || p.Total != c.per*c.second {
+				t.Errorf("%s: %g of %g after row %g of the training, want %g of %g", name, p.Done, p.Total, i, want, c.per*c.second)
+			}
+		}
+		timed := c.second - 1 - c.late
+		want := slices.Repeat([]float64{3 / c.per}, int(timed))
+		if wantBlocks(t, s, want...); !near(s.Units, c.per*timed) || len(s.Left) != c.left {
+			t.Errorf("%s: %g units timed, want %g; %d blocks of the preparation, want %d", name, s.Units, c.per*timed, len(s.Left), c.left)
+		}
+		if p.Backwards > 0 || s.Reached != p.Done {
+			t.Errorf("%s: %d rows backwards, the last one at %g of %g: its end is not timed", name, p.Backwards, s.Reached, p.Done)
+		}
+		if c.per == 1 {
+			start := 1 + c.first + 3*c.late
+			if got := p.StartupSeconds(); len(got) != 1 || !near(got[0], start) {
+				t.Errorf("%s: start-ups of %v s, want %g with the preparation", name, got, start)
+			}
+		}
 	}
 }
 
