@@ -388,7 +388,7 @@ func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 // restartCounting restarts counting in another unit: times in the old unit do not apply to it.
 func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
-	p.Earlier, p.Each, p.againAt = 0, 0, 0
+	p.Earlier, p.Each, p.againAt, p.From, p.begun = 0, 0, 0, 0, 0
 	for _, s := range p.Segments {
 		s.Blocks, s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = nil, 0, 0, 0, 0, 0
 	}
@@ -461,7 +461,7 @@ func (p *Progress) follows(position, each float64) bool {
 // leavePreparation counts the training that begins from 0. What was timed before it does not apply to it; the start-up of the
 // present segment extends to its first row.
 func (p *Progress) leavePreparation() {
-	p.Done, p.haveMark, p.every, p.regular = 0, false, 0, false
+	p.Done, p.haveMark, p.every, p.regular, p.From, p.begun = 0, false, 0, false, 0, 0
 	p.leave()
 	for _, s := range p.Segments {
 		s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = 0, 0, 0, 0, 0

@@ -57,6 +57,54 @@ func TestProgressBeginsAgain(t *testing.T) {
 	}
 }
 
+// TestWorkBeforeTheRun: a run whose log begins further than one row from 0 continues earlier work, unless a launch repeats that.
+func TestWorkBeforeTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		unit func(done, total float64) *trainlog.Row
+		rows []float64
+		next []float64 // of a second launch
+		want float64
+	}{
+		"from the beginning":   {epochRow, []float64{1, 2, 3}, nil, 0},
+		"continues":            {epochRow, []float64{51, 52, 53}, nil, 50},
+		"each tenth":           {epochRow, []float64{10, 20, 30}, nil, 0},
+		"steps from 0":         {stepRow, []float64{0, 50, 100}, nil, 0},
+		"continues its steps":  {stepRow, []float64{5050, 5100, 5150}, nil, 5000},
+		"parts of an epoch":    {epochRow, []float64{0.5, 0.75, 1}, nil, 0},
+		"one row":              {epochRow, []float64{51}, nil, 0},
+		"continues twice":      {epochRow, []float64{51, 52}, []float64{53, 54}, 50},
+		"continues, repeats":   {epochRow, []float64{51, 52}, []float64{51, 52, 53}, 50},
+		"continues, begins":    {epochRow, []float64{51, 52}, []float64{1, 2}, 0},
+		"a second launch, far": {epochRow, []float64{1, 2}, []float64{9, 10}, 0},
+	} {
+		var p Progress
+		begin(&p, 0)
+		now := 0.0
+		add := func(rows []float64) {
+			for _, done := range rows {
+				now++
+				p.Add(c.unit(done, 9000), at(now))
+			}
+		}
+		if add(c.rows); c.next != nil {
+			now++
+			begin(&p, now)
+			add(c.next)
+		}
+		if p.From != c.want {
+			t.Errorf("%s: %g done before the run, want %g", name, p.From, c.want)
+		}
+	}
+	var p Progress
+	begin(&p, 0)
+	for i, r := range []*trainlog.Row{stepRow(510, 0), stepRow(520, 0), row(float64(trainlog.Step), 530, float64(trainlog.Epoch), 3)} {
+		p.Add(r, at(float64(i+1)))
+	}
+	if p.Unit != "epoch" || p.From != 0 {
+		t.Errorf("%g %ss before the run, of steps", p.From, p.Unit)
+	}
+}
+
 // TestTrainingAfterItsPreparation: a training that is longer than the one before it is counted and timed from its first row on;
 // the preparation is a part of the start-up.
 func TestTrainingAfterItsPreparation(t *testing.T) {
