@@ -105,6 +105,7 @@ func ReadFinishedRun(dir string) (Finished, error) {
 	if rec.Outcome.Restarts > 0 {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, page.Plural(rec.Outcome.Restarts, "restart")))
 	}
+	f.Units -= rec.Outcome.FromUnits
 	return f, nil
 }
 

@@ -241,4 +241,8 @@ func TestReadRun(t *testing.T) {
 	if _, err := ReadFinishedRun(record(t, func(r *journal.Record) { r.State = journal.Stopped })); !errors.Is(err, errNoPoint) {
 		t.Errorf("a stopped run: %v", err)
 	}
+	f, err = ReadFinishedRun(record(t, func(r *journal.Record) { r.Outcome.Epochs, r.Outcome.FromUnits = 100, 50 }))
+	if err != nil || f.Units != 50 {
+		t.Errorf("a run that continued at 50 of 100 epochs: %+v, %v", f, err)
+	}
 }

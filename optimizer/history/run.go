@@ -78,6 +78,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	case rec.State == journal.Done && rec.Training.Unit != "":
 		e.Units = float64(rec.Training.TotalUnits)
 	}
+	e.Units -= o.FromUnits
 	if rec.Plan != nil {
 		e.Requested = configOf(rec, rec.Plan.Allocation)
 		e.Observed = observed(rec, rec.Plan.Allocation, last)

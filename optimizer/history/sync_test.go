@@ -194,7 +194,8 @@ func TestRunEntries(t *testing.T) {
 		r.Measured, r.Probes = []journal.Probe{probe, rest}, []journal.Probe{probe}
 		r.Prices = journal.Prices{Rates: cost.Rates{GPUHour: 2, CPUHour: 0.03, GiBHour: 0.004, Source: "the test", Dated: "2026-02-01"}}
 		r.Plan = &journal.Plan{Plan: plan.Plan{Allocation: four, Planner: "model"}, Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}, CostUSD: sla.Interval{P5: 1, P50: 2, P95: 3}}}
-		r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Epochs, r.Outcome.Restarts, r.Outcome.Throughput = 240, 0.9, 12, 1, 50
+		r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Epochs, r.Outcome.Restarts, r.Outcome.Throughput = 240, 0.9, 32, 1, 50
+		r.Outcome.FromUnits = 20
 		r.Log.Rows, r.Log.BadRows = 12, 2
 	}))
 	dir := filepath.Join(journal.RunsDir(state), names[0])

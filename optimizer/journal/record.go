@@ -159,7 +159,7 @@ type Spot struct {
 	CorrectedUSD Number        `json:"corrected_usd"` // by accounts of an engine that came after the charge
 	Taken        int           `json:"taken_away"`    // machines that were taken away
 	ChangeoverS  Number        `json:"changeover_s"`  // larger of the median measured restart and start-up
-	AloneUSD     Number        `json:"on_demand_usd"` // cost of a finished run on demand alone, at its measured pace and start-up
+	AloneUSD     Number        `json:"on_demand_usd"` // cost of the work of a finished run on demand alone, at its measured pace, start-up and end
 	SavingPct    Number        `json:"saving_pct"`    // of AloneUSD
 	// ExpectedSavingPct is the saving that the first plan expected; unknown if decisions needed no plan.
 	ExpectedSavingPct Number `json:"expected_saving_pct"`
@@ -357,6 +357,9 @@ type Outcome struct {
 	// QueueSeconds is the time of waiting for places on an engine, included in Seconds and not charged; nil for a run on
 	// this machine.
 	QueueSeconds *float64 `json:"queue_seconds,omitempty"`
+	// FromUnits is the part of Epochs or Steps that was done before the run, which its training continued by itself; absent if
+	// none.
+	FromUnits float64 `json:"from_units,omitempty"`
 }
 
 // contendedCPUs is the number of allocated CPUs used by other programs from which on the utilization does not show how many
@@ -375,7 +378,8 @@ func (o *Outcome) NeededCPUs(allocated int) float64 {
 	return float64(o.CPUUtil)/100*float64(allocated) + o.TakenCPUs
 }
 
-// Baseline contains the time and cost of the baseline for the same work, projected from its measured pace.
+// Baseline contains the time and cost of the baseline for the same work, projected from its measured pace, after the same
+// waits for places.
 type Baseline struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Seconds    sla.Interval         `json:"seconds"`

@@ -17,8 +17,8 @@ import (
 
 // compareWithBaseline predicts time and cost of the baseline for the work of this run, from the baseline's measured
 // pace, and compares the run with it, probes and restarts included. Both are priced with the measured memory, so that
-// memory that was never requested is no saving. [journal.Record.Settle] decides which of the results a record may
-// claim.
+// memory that was never requested is no saving. The baseline waits for places as long as the run did, without charge.
+// [journal.Record.Settle] decides which of the results a record may claim.
 func (r *run) compareWithBaseline() {
 	rec := r.rec
 	if r.progressLost { // and with it the work for which both are compared
@@ -33,9 +33,9 @@ func (r *run) compareWithBaseline() {
 		return
 	}
 	startup, rate := r.startup().P50, first.Hourly
-	total := func(unit float64) float64 { return startup + r.Progress.Done*unit }
-	sec := sla.Interval{P5: total(first.Unit.P5), P50: total(first.Unit.P50), P95: total(first.Unit.P95)}
+	sec := sla.Interval{P5: r.inOneLaunch(startup, first.Unit.P5), P50: r.inOneLaunch(startup, first.Unit.P50), P95: r.inOneLaunch(startup, first.Unit.P95)}
 	money := sla.Interval{P5: sec.P5 / 3600 * rate, P50: sec.P50 / 3600 * rate, P95: sec.P95 / 3600 * rate}
+	sec = sla.Interval{P5: sec.P5 + r.QueuedS, P50: sec.P50 + r.QueuedS, P95: sec.P95 + r.QueuedS}
 	b := &journal.Baseline{Allocation: first.Allocation, Seconds: sec, CostUSD: money, Throughput: first.Throughput, Compliance: journal.Unknown()}
 	samples := math.NaN()
 	if r.Progress.UnitSamples > 0 {
@@ -62,6 +62,16 @@ func (r *run) compareWithBaseline() {
 			r.warnOnce(fmt.Sprintf("the speed changed by %.0f %% during the run, of the machine or of the training at one allocation: its parts are not compared", 100*change))
 		}
 	}
+}
+
+// inOneLaunch returns the seconds of the work of this run in one launch without changes, from the seconds of a start-up and of
+// a unit.
+func (r *run) inOneLaunch(startup, unit float64) float64 {
+	seconds := startup + (r.Progress.Done-r.Progress.From)*unit
+	if closing := r.closing(); closing != nil {
+		seconds += float64(*closing)
+	}
+	return seconds
 }
 
 // firstBaseline is the measured baseline.

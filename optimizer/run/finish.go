@@ -163,7 +163,10 @@ func (r *run) refresh(final bool) {
 	}
 	o.ProbeCostUSD = journal.Number(r.probesSpent() + r.besideUSD(r.Clock.Now()) - r.CorrectedUSD)
 	r.recordSiteProbes()
-	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
+	o.Epochs, o.Steps, o.FromUnits = journal.Unknown(), journal.Unknown(), 0
+	if !r.progressLost {
+		o.FromUnits = math.Min(r.Progress.From, r.Progress.Done)
+	}
 	switch {
 	case r.progressLost:
 	case r.Progress.Unit == "epoch":
@@ -361,7 +364,7 @@ func (r *run) recordSpot() {
 	spot := slices.ContainsFunc(s.Stretches, func(x journal.SpotStretch) bool { return x.Machine == capacity.Spot.String() })
 	if spot && r.Progress.Finished() && !math.IsNaN(unit) && len(startup) > 0 { // on demand throughout nothing was saved
 		price := r.Config.Spot.OnDemand.Rates.Times(r.Host.Nodes).Instance
-		s.AloneUSD = journal.Number((r.Progress.Done*unit + stat.Median(startup)) / 3600 * float64(price))
+		s.AloneUSD = journal.Number(r.inOneLaunch(stat.Median(startup), unit) / 3600 * float64(price))
 		s.SavingPct = 100 * (1 - journal.Number(r.spent())/s.AloneUSD)
 	}
 	if r.Market.AloneUSD > 0 {

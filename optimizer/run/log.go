@@ -388,7 +388,7 @@ func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 // restartCounting restarts counting in another unit: times in the old unit do not apply to it.
 func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
-	p.Earlier, p.Each, p.againAt = 0, 0, 0
+	p.Earlier, p.Each, p.againAt, p.From, p.begun = 0, 0, 0, 0, 0
 	for _, s := range p.Segments {
 		s.Blocks, s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = nil, 0, 0, 0, 0, 0
 	}
@@ -451,16 +451,34 @@ func (b *beside) add(done, reached float64) bool {
 // a search of the learning rate or a check. The folds of a cross-validation differ by less.
 const preparation = 1.5
 
+// follows reports whether a row at a position may be the first one after the end of a training of a known length.
+func (p *Progress) follows(position, each float64) bool {
+	within := p.Done - p.Earlier
+	ended := within >= each || p.Unit == "epoch" && within >= each-1 && position < within
+	return ended && p.sawResume && position <= max(1, 0.25*within)
+}
+
+// leavePreparation counts the training that begins from 0. What was timed before it does not apply to it; the start-up of the
+// present segment extends to its first row.
+func (p *Progress) leavePreparation() {
+	p.Done, p.haveMark, p.every, p.regular, p.From, p.begun = 0, false, 0, false, 0, 0
+	p.leave()
+	for _, s := range p.Segments {
+		s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = 0, 0, 0, 0, 0
+	}
+	s := p.Current()
+	s.FirstRowAt, s.FirstDone = 0, 0
+}
+
 // beginsAgain reports whether a row at a position is of a further training that follows one of a known length: the
 // positions begin again, and advance at half of the pace so far or more slowly. Rows that come faster list past results.
 // "Epoch 4/4" announces the last epoch without a later row for its end.
 func (p *Progress) beginsAgain(position float64, at time.Duration, each float64) bool {
 	seg, within := p.Current(), p.Done-p.Earlier
-	ended := each > 1 && (within >= each || p.Unit == "epoch" && within >= each-1 && position < within)
 	switch {
 	case position > within:
 		p.againAt = 0
-	case p.againAt == 0 && ended && p.sawResume && position <= max(1, 0.25*within):
+	case p.againAt == 0 && each > 1 && p.follows(position, each):
 		p.againAt, p.againFrom = at, p.Earlier+max(within, each)
 	case p.againAt > 0 && seg.Units > 0 && at-p.againAt >= time.Duration(0.5*seg.Timed/seg.Units*float64(time.Second)):
 		p.againAt = 0

@@ -47,7 +47,7 @@ type Segment struct {
 	LiveCut     bool                 `json:"live_cut"`              // on fewer CPUs than its processes were launched with
 	Blocks      []float64            `json:"blocks"`                // seconds per unit, one value per timed block
 	Stated      []float64            `json:"stated"`                // seconds of the first units as stated by the log, for a segment too short to be timed
-	Left        []float64            `json:"left,omitempty"`        // blocks on a kind of node or at a power limit that the run has left: they count for the overheads only
+	Left        []float64            `json:"left,omitempty"`        // blocks on a kind of node or at a power limit that the run has left, or of a preparation: they count for the overheads only
 	BlockUnits  float64              `json:"block_units,omitempty"` // largest number of units of a timed block
 	Units       float64              `json:"units"`                 // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`               // seconds between them
@@ -200,7 +200,10 @@ type Progress struct {
 	Total       float64 `json:"total"`        // 0 if unknown
 	UnitSamples float64 `json:"unit_samples"` // training samples per unit, 0 if unknown
 	UnitSteps   float64 `json:"unit_steps"`   // steps, as counted by the observer, per unit; 0 if unknown
-	Rows        int     `json:"rows"`
+	// From is the position from which the training continued by itself when the run began: earlier work is not of this run.
+	From  float64 `json:"from,omitempty"`
+	begun float64 // the first position of the run, until the next one shows their distance; 0: none
+	Rows  int     `json:"rows"`
 	// Backwards counts rows with less progress than already reached: a restart from scratch, a second writer, a
 	// repeated header.
 	Backwards int `json:"backwards"`
@@ -424,15 +427,19 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.mentioned = !told && (p.mentioned || p.Unit == "")
 	each := max(p.Total, p.Each)
 	p.learnUnit(row)
-	if p.Total > preparation*each { // determines progress and total alone
-		each = 0
-	}
 	done, ok := p.position(row)
 	_, announced := row.Value(trainlog.TotalEpochs)
 	if !ok { // "Epoch 1/5"
 		done = 0
 	}
-	if (ok || announced && p.Unit == "epoch") && !p.beside.found && p.beginsAgain(done, at, each) {
+	counts := (ok || announced && p.Unit == "epoch") && !p.beside.found
+	if p.Total > preparation*each { // determines progress and total alone
+		if counts && each > 0 && p.againAt == 0 && p.Earlier == 0 && p.follows(done, each) {
+			p.leavePreparation()
+		}
+		each = 0
+	}
+	if counts && p.beginsAgain(done, at, each) {
 		p.Earlier, p.Done, p.Each, p.Total, p.haveMark = p.againFrom, p.againFrom, max(p.Total, p.Each), 0, false
 		p.forgetLengths()
 	}
@@ -445,12 +452,18 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	seg.LastRowAt, seg.Reached = at, done
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt, seg.FirstDone = at, done
+		if p.Done == 0 && p.launches() == 1 {
+			p.begun = done
+		}
 	}
 	if held := p.held; first && !told && done < p.Done-1 { // a setting, or the first line of a training that begins again
 		if p.held = done; !(done > held && (done <= held+1 || p.Unit == "step")) {
 			p.sawResume = false
 			return
 		}
+	}
+	if first && done <= p.From { // a launch that repeats earlier work
+		p.From = 0
 	}
 	if p.anyPosition && first && done <= p.Done { // work after the checkpoint is done again
 		p.lose(spentAbove(math.Ceil(done) - 1)) // the row is of the end of a unit
@@ -476,8 +489,15 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		}
 		return
 	}
-	switch step := done - p.Done; {
-	case !p.haveMark || done == p.Done:
+	step := done - p.Done
+	if p.begun > 0 && p.haveMark && step > 0 {
+		if from := p.begun - step; from >= 1 { // less is a part of the first unit
+			p.From = from
+		}
+		p.begun = 0
+	}
+	switch {
+	case !p.haveMark || step == 0:
 	case p.every == 0:
 		p.every = step
 	case p.every != step:

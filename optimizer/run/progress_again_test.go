@@ -2,6 +2,7 @@ package run
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,106 @@ func TestProgressBeginsAgain(t *testing.T) {
 				t.Errorf("a new launch begins after %g epochs", p.Earlier)
 			}
 		})
+	}
+}
+
+// TestWorkBeforeTheRun: a run whose log begins further than one row from 0 continues earlier work, unless a launch repeats that.
+func TestWorkBeforeTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		unit func(done, total float64) *trainlog.Row
+		rows []float64
+		next []float64 // of a second launch
+		want float64
+	}{
+		"from the beginning":   {epochRow, []float64{1, 2, 3}, nil, 0},
+		"continues":            {epochRow, []float64{51, 52, 53}, nil, 50},
+		"each tenth":           {epochRow, []float64{10, 20, 30}, nil, 0},
+		"steps from 0":         {stepRow, []float64{0, 50, 100}, nil, 0},
+		"continues its steps":  {stepRow, []float64{5050, 5100, 5150}, nil, 5000},
+		"parts of an epoch":    {epochRow, []float64{0.5, 0.75, 1}, nil, 0},
+		"one row":              {epochRow, []float64{51}, nil, 0},
+		"continues twice":      {epochRow, []float64{51, 52}, []float64{53, 54}, 50},
+		"continues, repeats":   {epochRow, []float64{51, 52}, []float64{51, 52, 53}, 50},
+		"continues, begins":    {epochRow, []float64{51, 52}, []float64{1, 2}, 0},
+		"a second launch, far": {epochRow, []float64{1, 2}, []float64{9, 10}, 0},
+	} {
+		var p Progress
+		begin(&p, 0)
+		now := 0.0
+		add := func(rows []float64) {
+			for _, done := range rows {
+				now++
+				p.Add(c.unit(done, 9000), at(now))
+			}
+		}
+		if add(c.rows); c.next != nil {
+			now++
+			begin(&p, now)
+			add(c.next)
+		}
+		if p.From != c.want {
+			t.Errorf("%s: %g done before the run, want %g", name, p.From, c.want)
+		}
+	}
+	var p Progress
+	begin(&p, 0)
+	for i, r := range []*trainlog.Row{stepRow(510, 0), stepRow(520, 0), row(float64(trainlog.Step), 530, float64(trainlog.Epoch), 3)} {
+		p.Add(r, at(float64(i+1)))
+	}
+	if p.Unit != "epoch" || p.From != 0 {
+		t.Errorf("%g %ss before the run, of steps", p.From, p.Unit)
+	}
+}
+
+// TestTrainingAfterItsPreparation: a training that is longer than the one before it is counted and timed from its first row on;
+// the preparation is a part of the start-up.
+func TestTrainingAfterItsPreparation(t *testing.T) {
+	steps := func(done, total float64) *trainlog.Row { return stepRow(10*done, 10*total) }
+	announced := func(done, total float64) *trainlog.Row { // "Epoch 2/5" after the first epoch, without a line for the last one
+		if done == 1 {
+			return row(float64(trainlog.TotalEpochs), total)
+		}
+		return epochRow(done-1, total)
+	}
+	for name, c := range map[string]struct {
+		row           func(done, total float64) *trainlog.Row
+		first, second float64 // lengths
+		per, late     float64 // units from row to row; by which the last row is behind the work
+		left          int     // timed blocks of the preparation
+	}{
+		"epochs":           {epochRow, 5, 9, 1, 0, 4},
+		"one epoch before": {epochRow, 1, 9, 1, 0, 0},
+		"steps":            {steps, 5, 9, 10, 0, 4},
+		"announced epochs": {announced, 5, 9, 1, 1, 3},
+	} {
+		var p Progress
+		s := begin(&p, 0)
+		now := 1.0 // start-up
+		for i := 1.0; i <= c.first; i++ {
+			now++
+			p.Add(c.row(i, c.first), at(now))
+		}
+		for i := 1.0; i <= c.second; i++ {
+			now += 3
+			p.Add(c.row(i, c.second), at(now))
+			if want := c.per * (i - c.late); p.Done != want || p.Total != c.per*c.second {
+				t.Errorf("%s: %g of %g after row %g of the training, want %g of %g", name, p.Done, p.Total, i, want, c.per*c.second)
+			}
+		}
+		timed := c.second - 1 - c.late
+		want := slices.Repeat([]float64{3 / c.per}, int(timed))
+		if wantBlocks(t, s, want...); !near(s.Units, c.per*timed) || len(s.Left) != c.left {
+			t.Errorf("%s: %g units timed, want %g; %d blocks of the preparation, want %d", name, s.Units, c.per*timed, len(s.Left), c.left)
+		}
+		if p.Backwards > 0 || s.Reached != p.Done {
+			t.Errorf("%s: %d rows backwards, the last one at %g of %g: its end is not timed", name, p.Backwards, s.Reached, p.Done)
+		}
+		if c.per == 1 {
+			start := 1 + c.first + 3*c.late
+			if got := p.StartupSeconds(); len(got) != 1 || !near(got[0], start) {
+				t.Errorf("%s: start-ups of %v s, want %g with the preparation", name, got, start)
+			}
+		}
 	}
 }
 

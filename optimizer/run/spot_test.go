@@ -99,6 +99,28 @@ func TestSpotMarket(t *testing.T) {
 	}
 }
 
+// TestSpotSavingOfContinuedWork: epochs that were done before the run are not a part of its cost on demand alone.
+func TestSpotSavingOfContinuedWork(t *testing.T) {
+	t.Parallel()
+	s := spotStage(t, 900*time.Second, strings.Repeat("1", 60))
+	s.saved = 30
+	s.play = func(a *actor) launch.Exit {
+		for a.epoch = s.saved; a.epoch < 60; {
+			if !a.work(60, 20) {
+				return a.leave()
+			}
+		}
+		return finished
+	}
+	rec := s.run().Record
+	if rec.Spot == nil {
+		t.Fatalf("%+v", rec.Exit)
+	}
+	if alone := 600.0 / 3600 * 3; math.Abs(float64(rec.Spot.AloneUSD)-alone) > 0.05*alone || math.Abs(float64(rec.Spot.SavingPct)-200.0/3) > 5 {
+		t.Errorf("on demand alone $%v, saved %v %%; want about $%g and two thirds", rec.Spot.AloneUSD, rec.Spot.SavingPct, alone)
+	}
+}
+
 // TestSpotKeepsNothing: a training that keeps no checkpoint would lose its work with the machine and runs on demand.
 func TestSpotKeepsNothing(t *testing.T) {
 	t.Parallel()
