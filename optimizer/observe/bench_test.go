@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -108,4 +109,23 @@ func BenchmarkPoll(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(len(lines))*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkFind measures a search of a training that has saved and reported many checkpoints, each under its own name.
+func BenchmarkFind(b *testing.B) {
+	const n = 5000
+	dir := b.TempDir()
+	f := NewCheckpointFinder(CheckpointOptions{Roots: []string{dir}})
+	for i := range n {
+		path := filepath.Join(dir, fmt.Sprintf("model_%d.pt", i))
+		if err := os.WriteFile(path, []byte("state"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		f.Report(path, time.Now())
+	}
+	for b.Loop() {
+		if found := len(f.Find(time.Now())); found != n {
+			b.Fatalf("%d of %d found", found, n)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"io/fs"
+	"iter"
 	"maps"
 	"math"
 	"os"
@@ -53,6 +54,7 @@ type CheckpointFinder struct {
 	before   map[string]stamp
 	seen     map[string]history
 	reported map[string]time.Time // time of the last report, by path
+	above    map[string]bool      // directories above the reported paths, as of the last Find
 	known    map[string]bool      // found by an earlier Finder of the same training, or confirmed
 	confirm  time.Time            // of Confirm, until the next Find
 }
@@ -179,9 +181,22 @@ const maxRenamed = 2000
 func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
 	var out []CheckpointFile
 	found := f.search()
+	var removed []string
 	for _, p := range f.unnamed(found) {
 		if c, ok := look(p); ok {
 			found = append(found, c)
+		} else {
+			removed = append(removed, p)
+		}
+	}
+	f.forget(removed)
+	f.above = map[string]bool{}
+	for p := range f.reported {
+		for dir := range parents(p) {
+			if f.above[dir] {
+				break // and so are those above it
+			}
+			f.above[dir] = true
 		}
 	}
 	var names []string // to confirm
@@ -284,15 +299,25 @@ func (f *CheckpointFinder) file(c fileCandidate, h history, now time.Time) Check
 
 // isReported reports whether a path, or a file below it, was reported.
 func (f *CheckpointFinder) isReported(path string) bool {
-	if _, ok := f.reported[path]; ok {
-		return true
+	_, ok := f.reported[path]
+	return ok || f.above[path]
+}
+
+// forget drops the reports of removed files except for the latest maxCheckpoints: a training may save under a new name each time.
+func (f *CheckpointFinder) forget(removed []string) {
+	slices.SortStableFunc(removed, func(a, b string) int { return f.reported[a].Compare(f.reported[b]) })
+	for _, p := range removed[:max(0, len(removed)-maxCheckpoints)] {
+		delete(f.reported, p)
+		delete(f.seen, p)
 	}
-	for p := range f.reported {
-		if strings.HasPrefix(p, path+string(filepath.Separator)) {
-			return true
+}
+
+// parents returns the directories above a path, the nearest one first.
+func parents(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := filepath.Dir(path); dir != path && yield(dir); path, dir = dir, filepath.Dir(dir) {
 		}
 	}
-	return false
 }
 
 // unnamed returns the reported and known paths that a search did not find.
@@ -301,16 +326,21 @@ func (f *CheckpointFinder) unnamed(found []fileCandidate) []string {
 	for p := range f.reported {
 		paths[p] = true
 	}
-	var out []string
-	for p := range paths {
-		if !slices.ContainsFunc(found, func(c fileCandidate) bool {
-			return c.path == p || c.dir && strings.HasPrefix(p, c.path+string(filepath.Separator))
-		}) {
-			out = append(out, p)
-		}
+	directory := make(map[string]bool, len(found)) // by path of a candidate
+	for _, c := range found {
+		directory[c.path] = c.dir
 	}
-	slices.Sort(out)
-	return out
+	maps.DeleteFunc(paths, func(p string, _ bool) bool {
+		_, ok := directory[p]
+		for dir := range parents(p) {
+			if ok {
+				break
+			}
+			ok = directory[dir]
+		}
+		return ok
+	})
+	return slices.Sorted(maps.Keys(paths))
 }
 
 // search searches the roots breadth first, so that MaxEntries cuts off the deepest entries.

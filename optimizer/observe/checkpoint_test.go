@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -347,6 +348,67 @@ func TestKnown(t *testing.T) {
 		if c.Reported || !c.Complete {
 			t.Errorf("%s: reported %t, complete %t", c.Path, c.Reported, c.Complete)
 		}
+	}
+}
+
+// TestForgetsRemovedCheckpoints: of the reported files that were removed, the latest remain reported, and so do all present ones.
+func TestForgetsRemovedCheckpoints(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	report := func(name string) {
+		p.later(time.Second)
+		f.Report(filepath.Join(p.dir, name), p.now)
+	}
+	for _, name := range []string{"first.x", "checkpoint-1/model.x"} {
+		p.write(name, "state")
+		report(name)
+	}
+	for i := range 3 * maxCheckpoints {
+		report(fmt.Sprintf("episode_%d.x", i))
+		if i%500 == 0 {
+			f.Find(p.now)
+		}
+	}
+	f.Find(p.now)
+	if n := len(f.reported); n != maxCheckpoints+2 {
+		t.Errorf("%d reports are kept, want the latest %d and those of the present files", n, maxCheckpoints)
+	}
+	for i := range 3 * maxCheckpoints {
+		if name := fmt.Sprintf("episode_%d.x", i); i%1000 == 999 {
+			p.write(name, "state") // visible late
+		}
+	}
+	var have []string
+	for _, c := range f.Find(p.now) {
+		if !c.Reported {
+			t.Errorf("%s is not reported", c.Path)
+		}
+		have = append(have, filepath.Base(c.Path))
+	}
+	slices.Sort(have)
+	if want := "[checkpoint-1 episode_2999.x first.x]"; fmt.Sprint(have) != want {
+		t.Errorf("found %v, want %s", have, want)
+	}
+}
+
+// TestFindIsProportional: the memory that a search allocates for reported checkpoints is in proportion to their number.
+func TestFindIsProportional(t *testing.T) {
+	allocated := func(n int) float64 {
+		p := newPlace(t)
+		f := p.finder(CheckpointOptions{})
+		for i := range n {
+			name := fmt.Sprintf("checkpoint-%d/model.x", i)
+			p.write(name, "state")
+			f.Report(filepath.Join(p.dir, name), p.now)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if found := len(f.Find(p.now)); found != n {
+				t.Fatalf("%d of %d found", found, n)
+			}
+		})
+	}
+	if few, many := allocated(100), allocated(800); many > 16*few {
+		t.Errorf("%g allocations for 800 checkpoints, %g for 100", many, few)
 	}
 }
 

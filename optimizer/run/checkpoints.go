@@ -26,6 +26,7 @@ type checkpointTracker struct {
 	times  []time.Duration          // elapsed time at which each appeared, newest last; at most keptSaveTimes
 	done   float64                  // progress at the newest, in units of work; NaN if unknown
 	took   []float64                // measured seconds per save
+	latest []string                 // paths of the latest reported saves, over all launches; at most keptReports
 
 	// fileClock is by how much the clock of the file system is ahead of that of this machine.
 	fileClock time.Duration
@@ -35,6 +36,7 @@ type checkpointTracker struct {
 	fresh   bool          // the newest one appeared in this tick
 	resumed bool          // the running process was started from a checkpoint of the script
 	lookAt  time.Duration // elapsed time of the next scan
+	soonest time.Duration // elapsed time before which not even a report leads to a scan, so that scans take at most 2 % of the time
 }
 
 // fileClock returns by how much the clock of the file system of a directory is ahead of ours; 0 if that is unknown or not more
@@ -60,6 +62,7 @@ func fileClock(dir string, c Clock) time.Duration {
 const (
 	saveLookEvery = 2 * time.Second
 	keptSaveTimes = 8
+	keptReports   = 1000
 	settledSave   = 10 * time.Second // longer than the time for which a complete checkpoint must be unchanged
 )
 
@@ -102,12 +105,14 @@ func (r *run) scanCheckpoints(force bool) {
 		s.finder.Confirm(r.rec.StartedAt.Add(s.fileClock))
 	}
 	s.files = s.finder.Find(look.Add(s.fileClock))
+	r.forgetRemoved(s.files)
 	for i := range s.files {
 		s.files[i].Time = s.files[i].Time.Add(-s.fileClock)
 	}
 	s.files = slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })
 	s.files = r.saved(r.own(r.unclaimed(s.files)))
-	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
+	s.soonest = now + 50*(r.Clock.Monotonic()-began)
+	s.lookAt = s.soonest + saveLookEvery
 	newest, ok := observe.LatestCheckpoint(s.files)
 	if !ok {
 		return
@@ -118,6 +123,33 @@ func (r *run) scanCheckpoints(force bool) {
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
 	r.noteCheckpoint()
+}
+
+// forgetRemoved drops what was reported about removed checkpoints before the latest keptReports saves: a training may save under a
+// new name each time, and every stored state contains the reports. found are the checkpoints that the finder found; those of any other
+// existing path are kept, too. Without a job nothing is dropped: a file system may not be mounted.
+func (r *run) forgetRemoved(found []observe.CheckpointFile) {
+	latest, most := r.checkpoints.latest, len(found)+keptReports
+	if r.job == nil || len(latest) < keptReports || len(r.Positions) <= most && len(r.Weights) <= most {
+		return
+	}
+	kept := map[string]bool{}
+	for _, f := range found {
+		kept[f.Path] = true
+	}
+	for _, path := range latest {
+		kept[path] = true
+	}
+	removed := func(path string) bool {
+		if kept[path] {
+			return false
+		}
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	maps.DeleteFunc(r.Positions, func(path string, _ float64) bool { return removed(path) })
+	maps.DeleteFunc(r.Weights, func(path string, _ bool) bool { return removed(path) })
+	maps.DeleteFunc(r.SavedAt, func(path string, _ time.Time) bool { _, ok := r.Positions[path]; return !ok })
 }
 
 // absence is a time in which no job of a run existed, and others may have written checkpoints where the run writes its own.

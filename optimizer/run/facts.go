@@ -85,7 +85,7 @@ type facts struct {
 	Ended       bool                 `json:"ended"`
 }
 
-// observed contains the facts that the observer reported.
+// observed contains the facts that the observer reported; see forgetRemoved for the paths of removed checkpoints.
 type observed struct {
 	Positions map[string]float64   `json:"positions,omitempty"` // progress in units of work, by path of the checkpoint
 	SavedAt   map[string]time.Time `json:"saved_at,omitempty"`  // when that was reported, by the clock of its file

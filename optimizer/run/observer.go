@@ -318,17 +318,19 @@ func (r *run) observe() {
 	}
 	for _, c := range o.facts.Checkpoints[max(0, len(o.facts.Checkpoints)-(o.facts.Saves-o.reported)):] {
 		saved := r.savedAt(c)
-		c.Path = observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), saved, c.Took, r.savedUnderName)
+		c.Path = filepath.Clean(observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), saved, c.Took, r.savedUnderName))
 		r.checkpoints.finder.Report(c.Path, saved)
-		r.checkpoints.lookAt = 0
+		r.checkpoints.lookAt = min(r.checkpoints.lookAt, r.checkpoints.soonest)
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
+		latest := append(r.checkpoints.latest, c.Path)
+		r.checkpoints.latest = latest[max(0, len(latest)-keptReports):]
 		if c.Weights {
 			if o.Weights == nil {
 				o.Weights = map[string]bool{}
 			}
-			o.Weights[filepath.Clean(c.Path)] = true
+			o.Weights[c.Path] = true
 		} else {
-			delete(o.Weights, filepath.Clean(c.Path))
+			delete(o.Weights, c.Path)
 		}
 		if position := o.position(r.Progress.Unit, c); !math.IsNaN(position) {
 			if o.Positions == nil {
@@ -337,7 +339,7 @@ func (r *run) observe() {
 			if o.SavedAt == nil {
 				o.SavedAt = map[string]time.Time{}
 			}
-			o.Positions[filepath.Clean(c.Path)], o.SavedAt[filepath.Clean(c.Path)] = position, saved
+			o.Positions[c.Path], o.SavedAt[c.Path] = position, saved
 		}
 	}
 	o.reported = o.facts.Saves
