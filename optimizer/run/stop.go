@@ -186,7 +186,7 @@ func (r *run) interrupt(s os.Signal) {
 			r.watchdog.kill()
 		default:
 			if AskedToStop(r.dir.Dir()) {
-				words = "optimize runs stop"
+				words = byStopRun
 			}
 			r.event(Info, "interrupted (%s): %s; again kills at once", words, how)
 		}
