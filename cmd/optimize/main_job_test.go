@@ -301,6 +301,40 @@ func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 	}
 }
 
+// TestInterruptRunsTheCleanup checks that the first Ctrl-C reaches a training that saves on no signal as it does without the
+// program: its finally clause runs, and what it has written is flushed.
+func TestInterruptRunsTheCleanup(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("plain.py", `
+import time
+log = open("log.csv", "w")
+try:
+    log.write("epoch,loss\n")
+    open("begun", "w").close()
+    while True:
+        time.sleep(0.05)
+finally:
+    open("saved", "w").close()
+`)
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(w.dir, name))
+		return err == nil
+	}
+	go func() {
+		w.latest("training", func(string, *journal.Record) bool { return exists("begun") })
+		w.signals <- syscall.SIGINT
+	}()
+	code, rec, errs := w.record("--train", script, "--cpus", "1")
+	if code != run.CodeInterrupt || rec.State != journal.Stopped || rec.Exit == nil || rec.Exit.Reason != "user" {
+		t.Errorf("exit %d, state %s, %+v: want %d, stopped by the user\n%s", code, rec.State, rec.Exit, run.CodeInterrupt, errs)
+	}
+	if log, err := os.ReadFile(filepath.Join(w.dir, "log.csv")); !exists("saved") || string(log) != "epoch,loss\n" {
+		t.Errorf("saved %t, log %q (%v): want what the finally clause writes, and the log", exists("saved"), log, err)
+	}
+}
+
 // TestQuitOfARealAgent checks that a process of the program subscribes to SIGQUIT, by which the runtime would otherwise end
 // it with a dump of its goroutines, and that no process of its job remains.
 func TestQuitOfARealAgent(t *testing.T) {

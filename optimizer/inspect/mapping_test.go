@@ -374,6 +374,10 @@ func TestHandlesInterrupt(t *testing.T) {
 		"ignored":           {"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n", ""},
 		"leaves at once":    {"import sys\ntry:\n    train()\nexcept KeyboardInterrupt:\n    sys.exit(1)\n", ""},
 		"raises it again":   {"try:\n    train()\nexcept KeyboardInterrupt:\n    raise\n", ""},
+		"saves, leaves":     {"import sys, torch\ntry:\n    train()\nexcept KeyboardInterrupt:\n    torch.save(net.state_dict(), 'INTERRUPTED.pth')\n    sys.exit(0)\n", "yes@4"},
+		"saves, raises":     {"import json\ntry:\n    for epoch in range(3):\n        train()\nexcept KeyboardInterrupt:\n    json.dump(state, f)\n    raise\n", "yes@5"},
+		"saves by its own":  {"try:\n    train()\nexcept KeyboardInterrupt:\n    trainer.save_last()\n    quit()\n", "yes@3"},
+		"names a save":      {"try:\n    train()\nexcept KeyboardInterrupt:\n    print(saved)\n    quit()\n", ""},
 		"of something else": {"try:\n    download()\nexcept KeyboardInterrupt:\n    print('no data')\n", ""},
 		"other exceptions":  {"try:\n    train()\nexcept ValueError:\n    pass\n", ""},
 	} {

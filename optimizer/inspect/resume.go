@@ -509,7 +509,7 @@ func (s *script) defined(function string) int {
 }
 
 // handlesInterrupt finds an orderly end of the training loop on Ctrl-C: a handler of SIGINT, or a KeyboardInterrupt
-// caught around a loop or the training call whose handler does not exit immediately.
+// caught around a loop or the training call whose handler saves or does not exit immediately.
 func (s *script) handlesInterrupt() Finding {
 	for i := range s.calls {
 		c := &s.calls[i]
@@ -523,7 +523,7 @@ func (s *script) handlesInterrupt() Finding {
 			continue
 		}
 		from := s.tryOf(i)
-		if from >= 0 && s.trainsIn(from, i) && !s.leaves(i+1, s.blockEnd(i)) {
+		if end := s.blockEnd(i); from >= 0 && s.trainsIn(from, i) && (!s.leaves(i+1, end) || s.savesIn(i+1, end)) {
 			return s.found("yes", st.line)
 		}
 	}
@@ -542,6 +542,18 @@ func (s *script) trainsIn(from, to int) bool {
 		}
 	}
 	return false
+}
+
+// savesIn reports whether statements[from:to] call a function that saves.
+func (s *script) savesIn(from, to int) bool {
+	return slices.ContainsFunc(s.statements[from:to], func(st statement) bool {
+		for j, t := range st.tokens {
+			if t.kind == name && j+1 < len(st.tokens) && st.tokens[j+1].s == "(" && (saveCalls[t.s] || dumpCalls[t.s] || strings.HasPrefix(strings.ToLower(t.s), "save")) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (s *script) leaves(from, to int) bool {

@@ -158,6 +158,9 @@ func AskedToStop(dir string) bool {
 // stopMark is the file in a run directory by which StopRun marks the SIGTERM that follows as the user's.
 const stopMark = "stop"
 
+// byStopRun is the reason of a stop by StopRun, for the user.
+const byStopRun = "optimize runs stop"
+
 // awaitEnd waits, when a job in an allocation has died without a request, for a SIGTERM to the agent: Slurm sends it
 // to all processes at once, and that of the job may arrive first.
 func (r *run) awaitEnd(exit launch.Exit) {

@@ -369,9 +369,9 @@ func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
 		return
 	}
 	kept := l.Checkpoint && !l.Observed || l.Saved != ""
-	if !kept && r.market != nil && r.canResume() {
-		if _, ok := r.resumeFrom(); ok { // the market moves it because it has a checkpoint of its own
-			r.relaunch(ctx)
+	if !kept && r.canResume() { // it may have a checkpoint of its own, or of an earlier request
+		if f, ok := r.resumeFrom(); ok && (r.market != nil || f.Path != "") {
+			r.relaunch(ctx, *l.Next, l.Label)
 			return
 		}
 	}
@@ -481,12 +481,12 @@ func (r *run) retry(ctx context.Context) {
 		return
 	}
 	r.retryAt = 0
-	r.relaunch(ctx)
+	r.relaunch(ctx, r.Current, r.launchLabel())
 }
 
-// relaunch starts a job again that did not end on request. Its last checkpoint may be older than its progress.
-func (r *run) relaunch(ctx context.Context) {
-	r.place(ctx, r.Current, r.launchLabel(), true)
+// relaunch starts a job again that did not save on request. Its last checkpoint may be older than its progress.
+func (r *run) relaunch(ctx context.Context, a resources.Allocation, label string) {
+	r.place(ctx, a, label, true)
 	if c := r.rec.Checkpoint; r.job != nil && c != nil && c.AtS.Known() {
 		r.Progress.lose(spentSince(time.Duration(float64(c.AtS) * float64(time.Second))))
 	}

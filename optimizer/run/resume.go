@@ -383,7 +383,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		r.place(ctx, first, label, false)
 		return nil
 	}
-	r.relaunch(ctx)
+	r.relaunch(ctx, r.Current, r.launchLabel())
 	return nil
 }
 

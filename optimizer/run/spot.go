@@ -127,12 +127,16 @@ func (r *run) leaveMachine(notice reclaimed) {
 	r.requestStop(&pendingStop{Why: byReclaim, Words: words})
 }
 
-// grace returns the time for a stop.
+// grace returns the time for a stop. The default is extended so that a job which saves on request has half of it for that, because it
+// reads the request at the end of a step. StopRun waits no longer than the grace.
 func (r *run) grace() time.Duration {
-	if r.leaving != nil {
+	switch saves := r.Resumable || r.savesOnRequest(); {
+	case r.leaving != nil:
 		return r.leaving.grace
+	case !saves || r.Config.Grace != defaultGrace || r.Pending != nil && r.Pending.Words == byStopRun:
+		return r.Config.Grace
 	}
-	return r.Config.Grace
+	return max(r.Config.Grace, 2*r.saveTime())
 }
 
 // marketFacts are the facts of a run that chooses between spot capacity and a machine on demand.

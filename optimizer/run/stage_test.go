@@ -315,10 +315,11 @@ type actor struct {
 	asked, stopped, done chan struct{}
 	exit                 launch.Exit
 
-	mu    sync.Mutex
-	asks  int
-	stops []time.Duration // the grace of each stop
-	limit time.Duration
+	mu      sync.Mutex
+	asks    int
+	stops   []time.Duration // the grace of each stop
+	signals []os.Signal     // those sent to its process group
+	limit   time.Duration
 }
 
 // setting returns a variable of the job's environment.
@@ -469,7 +470,19 @@ func (a *actor) Checkpoint() error {
 	return nil
 }
 
-func (a *actor) Signal(os.Signal) error { return nil }
+func (a *actor) Signal(s os.Signal) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.signals = append(a.signals, s)
+	return nil
+}
+
+// signalled returns the signals sent to the process group of the job.
+func (a *actor) signalled() []os.Signal {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.signals)
+}
 
 func (a *actor) Stop(_ context.Context, grace time.Duration) (launch.Exit, error) {
 	a.mu.Lock()

@@ -42,8 +42,8 @@ type pendingStop struct {
 }
 
 // requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
-// SIGINT if the script handles it by ending its training loop in order; otherwise SIGTERM. After half of the grace,
-// escalate sends SIGTERM.
+// SIGINT if the script handles it by ending its training loop in order, or if the user's Ctrl-C stops a script that does not
+// handle SIGTERM; otherwise SIGTERM. After half of the grace, escalate sends SIGTERM.
 func (r *run) requestStop(l *pendingStop) {
 	if l.Next == nil {
 		r.abandonMove()
@@ -75,17 +75,17 @@ const (
 	noStopMethod stopMethod = iota
 	bySignal                // the job saves on SIGUSR1
 	byObserver              // its framework saves and stops on request
-	byInterrupt             // the job ends its training loop in order on SIGINT
+	byInterrupt             // SIGINT: the job ends its training loop in order, or does what Ctrl-C makes it do
 	afterWrite              // the job is writing a checkpoint, after which SIGTERM follows
 )
 
-// gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog may
-// call it while the loop is blocked.
+// gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog calls it with its
+// lock held, and may do so while the loop is blocked.
 func (r *run) gentleStop() func() (stopMethod, error) {
-	j, o := r.job, r.observer
+	j, o, w := r.job, r.observer, r.watchdog
 	group, _ := j.(interface{ Signal(os.Signal) error })
 	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == resumableYes)
-	interrupt := r.ins.HandlesInterrupt.Value == "yes"
+	interrupt, terminate := r.ins.HandlesInterrupt.Value == "yes", r.ins.StopSignal.Value == "SIGTERM"
 	observed := r.savesOnRequest()
 	names := r.resumption.Snapshots
 	return func() (stopMethod, error) {
@@ -103,6 +103,9 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 		}
 		if writesCheckpoint(j, names) {
 			return afterWrite, err
+		}
+		if w.last == syscall.SIGINT && !terminate && group != nil && group.Signal(syscall.SIGINT) == nil {
+			return byInterrupt, err // as if the training ran alone: finally, with and atexit run, and files are flushed
 		}
 		return noStopMethod, err
 	}
@@ -183,7 +186,7 @@ func (r *run) interrupt(s os.Signal) {
 			r.watchdog.kill()
 		default:
 			if AskedToStop(r.dir.Dir()) {
-				words = "optimize runs stop"
+				words = byStopRun
 			}
 			r.event(Info, "interrupted (%s): %s; again kills at once", words, how)
 		}

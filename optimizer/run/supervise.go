@@ -98,12 +98,13 @@ func (r *run) supervise(ctx context.Context) {
 // writePoll is the time between checks whether a job has written its checkpoint.
 const writePoll = 50 * time.Millisecond
 
-// publish passes the job and its limits to the watchdog.
+// publish passes the job, its limits and the time for a stop to the watchdog.
 func (r *run) publish() {
 	_, left := r.nearestLimit()
 	if r.job == nil {
 		left = math.MaxInt64
 	}
+	r.watchdog.allow(r.grace())
 	r.watchdog.guard(r.job, r.gentleStop(), left, r.reserve())
 }
 
@@ -264,12 +265,17 @@ func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 	return why, left
 }
 
-// reserve returns the expected time of an orderly exit: one and a half times the slowest measured checkpoint, at
-// least a second; for a job that keeps no checkpoint, the time that a process needs to exit on SIGTERM.
+// reserve returns the expected time of an orderly exit: that of a save on request; for a job that keeps no checkpoint, the time that
+// a process needs to exit on SIGTERM.
 func (r *run) reserve() time.Duration {
 	if !r.Resumable {
 		return 300 * time.Millisecond
 	}
+	return r.saveTime()
+}
+
+// saveTime returns the expected time of a save on request: one and a half times the slowest measured checkpoint, at least a second.
+func (r *run) saveTime() time.Duration {
 	worst := 0.0
 	for _, s := range r.Progress.Segments {
 		worst = math.Max(worst, s.CheckpointS)

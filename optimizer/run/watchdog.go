@@ -42,6 +42,7 @@ type watchdog struct {
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
 	last     os.Signal     // the last signal, nil before the first
 	lastAt   time.Duration // its time, monotonic
+	leaving  bool          // the end of the machine has been announced
 	received int           // number of signals
 	notices  int           // of which do not count towards a kill: they announce the end of the machine, or are harmless
 	taken    int           // number of signals that the loop has handled
@@ -147,13 +148,22 @@ func (w *watchdog) receive(s os.Signal) {
 // announce forwards the announcement that the machine will be reclaimed, from when a stop takes at most the grace.
 func (w *watchdog) announce(s reclaimed) {
 	w.mu.Lock()
-	w.grace = s.grace()
+	w.grace, w.leaving = s.grace(), true
 	w.notices++
 	w.mu.Unlock()
 	w.receive(s)
 	select {
 	case w.poke <- struct{}{}:
 	default:
+	}
+}
+
+// allow sets the time for a stop, unless the announced end of the machine determines it.
+func (w *watchdog) allow(grace time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.leaving {
+		w.grace = grace
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,6 +147,52 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 			}
 			if asks, stops := job.counts(); asks != c.asks || min(stops, 1) != c.stops {
 				t.Errorf("asked to save %d times and stopped %d times, want %d and %d", asks, stops, c.asks, c.stops)
+			}
+		})
+	}
+}
+
+// TestInterruptReachesTheTraining: Ctrl-C reaches a training that saves on no signal as SIGINT, as if it ran alone, and SIGTERM follows
+// after half of the grace. Other stops, and a training that handles SIGTERM, begin with SIGTERM.
+func TestInterruptReachesTheTraining(t *testing.T) {
+	t.Parallel()
+	const handler = "import signal\nsignal.signal(signal.SIGTERM, stop)\n"
+	for name, c := range map[string]struct {
+		script string
+		signal os.Signal
+		first  bool // SIGINT is the first signal
+	}{
+		"Ctrl-C":               {"", syscall.SIGINT, true},
+		"SIGTERM":              {"", syscall.SIGTERM, false},
+		"Ctrl-C, a handler":    {handler, syscall.SIGINT, false},
+		"Ctrl-C, both handled": {handler + "signal.signal(signal.SIGINT, stop)\n", syscall.SIGINT, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *stage
+			early := 0 // stops before half of the grace
+			s = newStage(t, func(a *actor) launch.Exit {
+				for a.epoch < 3 {
+					a.work(100, 1)
+				}
+				s.interrupts <- c.signal
+				s.turn("the request", func() {}, func(Status, int) bool { return a.mustGo() || len(a.signalled()) > 0 })
+				_, early = a.counts()
+				s.clock.advance(defaultGrace / 2)
+				<-a.stopped
+				return died("SIGTERM")
+			})
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(c.script+"for epoch in range(100):\n    train()\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.cfg.Train, s.cfg.Resume = "train.py", resumableNo
+			res := s.runWithSignals()
+			var want []os.Signal
+			if c.first {
+				want = []os.Signal{syscall.SIGINT}
+			}
+			if got := s.started()[0].signalled(); !slices.Equal(got, want) || (early == 0) != c.first || res.Record.Exit.Reason != "user" {
+				t.Errorf("signals %v, then %d times SIGTERM at once, %+v; want %v", got, early, res.Record.Exit, want)
 			}
 		})
 	}
