@@ -317,7 +317,18 @@ func TestDamagedFilesOfBegunJob(t *testing.T) {
 				})
 				stop <- os.Interrupt
 				next := filepath.Join(dir, "next") // the agent of the first server, whose process would have ended, still holds the run
-				if err := errors.Join(<-served, os.CopyFS(next, os.DirFS(state)), damage(filepath.Join(jobDir(next, 1), file))); err != nil {
+				copied := func() error { // anew if the agent renames a file that it writes
+					for {
+						err := os.CopyFS(next, os.DirFS(state))
+						if !errors.Is(err, fs.ErrNotExist) {
+							return err
+						}
+						if err := os.RemoveAll(next); err != nil {
+							return err
+						}
+					}
+				}
+				if err := errors.Join(<-served, copied(), damage(filepath.Join(jobDir(next, 1), file))); err != nil {
 					t.Fatal(err)
 				}
 				held := r.jobs[filepath.Join(journal.RunsDir(state), begun.Run)]
