@@ -18,15 +18,15 @@ type JobEnvironment struct {
 	// libraries choose. Thread variables that base sets are kept unless ThreadsChosen.
 	Threads       int
 	ThreadsChosen bool
-	// KeepVisible keeps CUDA_VISIBLE_DEVICES of base, because no devices were chosen.
-	KeepVisible bool
-	Epochs      int   // 0: the script's own
-	PinMemory   *bool // nil: the script's own
-	Seed        *int64
-	Dataset     string // path
-	Log         string // path of a CSV file that the script may write
-	Checkpoint  string // directory
-	Resume      bool   // a restart that continues from the checkpoint
+	// KeepsDevices leaves CUDA_VISIBLE_DEVICES as in base, because no devices were chosen.
+	KeepsDevices bool
+	Epochs       int   // 0: the script's own
+	PinMemory    *bool // nil: the script's own
+	Seed         *int64
+	Dataset      string // path
+	Log          string // path of a CSV file that the script may write
+	Checkpoint   string // directory
+	Resume       bool   // a restart that continues from the checkpoint
 	// Prices in USD per GPU, CPU and GiB and hour; nil means unknown, 0 free.
 	GPUHour, CPUHour, GiBHour *float64
 }
@@ -64,7 +64,7 @@ func (j JobEnvironment) variables(base []string) []variable {
 		}
 	}
 	a := j.Allocation
-	set("CUDA_VISIBLE_DEVICES", j.visible(base), !j.KeepVisible)
+	set("CUDA_VISIBLE_DEVICES", j.visible(base), !j.KeepsDevices)
 	threads := cmp.Or(j.Threads, a.CPUs)
 	own := UserThreads(base)
 	for _, name := range threadVariables {

@@ -49,11 +49,11 @@ func TestEnvironKeepsTheUsersSettings(t *testing.T) {
 		base []string
 		want []string
 	}{
-		"own thread variable": {j: JobEnvironment{Allocation: a, KeepVisible: true}, base: base, want: base},
-		"chosen threads": {j: JobEnvironment{Allocation: a, Threads: 1, ThreadsChosen: true, KeepVisible: true}, base: []string{"OMP_NUM_THREADS=4", "PYTHONUNBUFFERED=1"},
+		"own thread variable": {j: JobEnvironment{Allocation: a, KeepsDevices: true}, base: base, want: base},
+		"chosen threads": {j: JobEnvironment{Allocation: a, Threads: 1, ThreadsChosen: true, KeepsDevices: true}, base: []string{"OMP_NUM_THREADS=4", "PYTHONUNBUFFERED=1"},
 			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1"}},
-		"threads of the libraries": {j: JobEnvironment{Allocation: a, Threads: -1, KeepVisible: true}, base: []string{"PYTHONUNBUFFERED=1"}, want: []string{"PYTHONUNBUFFERED=1"}},
-		"threads of one rank": {j: JobEnvironment{Allocation: a, Threads: 2, KeepVisible: true}, base: []string{"PYTHONUNBUFFERED=1"},
+		"threads of the libraries": {j: JobEnvironment{Allocation: a, Threads: -1, KeepsDevices: true}, base: []string{"PYTHONUNBUFFERED=1"}, want: []string{"PYTHONUNBUFFERED=1"}},
+		"threads of one rank": {j: JobEnvironment{Allocation: a, Threads: 2, KeepsDevices: true}, base: []string{"PYTHONUNBUFFERED=1"},
 			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=2", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "NUMEXPR_NUM_THREADS=2"}},
 	}
 	for name, c := range cases {

@@ -317,10 +317,10 @@ func TestDamagedFilesOfBegunJob(t *testing.T) {
 				})
 				stop <- os.Interrupt
 				next := filepath.Join(dir, "next") // the agent of the first server, whose process would have ended, still holds the run
-				copied := func() error {           // anew if the agent renames a file that it writes
+				copied := func() error {
 					for {
 						err := os.CopyFS(next, os.DirFS(state))
-						if !errors.Is(err, fs.ErrNotExist) {
+						if !errors.Is(err, fs.ErrNotExist) { // a file of the agent was renamed meanwhile
 							return err
 						}
 						if err := os.RemoveAll(next); err != nil {

@@ -302,7 +302,7 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	price := func(v cost.USD) *float64 { f := float64(v); return &f }
 	a.NumWorkers = cmp.Or(a.NumWorkers, min(8, a.CPUs)) // one loader worker per CPU, at most 8
-	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: r.keepsDevices(a), RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
+	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepsDevices: r.keepsDevices(a), RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
 		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
 		GPUHour: price(r.Rates.GPUHour), CPUHour: price(r.Rates.CPUHour), GiBHour: price(r.Rates.GiBHour)}
 	if r.Config.SeedGiven {

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,11 +15,10 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
-	"trainopt/optimizer/plan"
-	"trainopt/resources"
 )
 
 // report writes a line in the format of the observer inside the training.
+
 func (a *actor) report(fields map[string]any) {
 	dir := a.setting("OPTIMIZE_OBSERVE_DIR")
 	pid := 5000 + a.n
@@ -42,6 +40,7 @@ func (a *actor) report(fields map[string]any) {
 }
 
 // request returns the latest request to the training, nil if none was made.
+
 func (a *actor) request() map[string]any {
 	text, err := os.ReadFile(filepath.Join(a.setting("OPTIMIZE_OBSERVE_DIR"), fmt.Sprintf("request-%d.json", 5000+a.n)))
 	if err != nil {
@@ -53,11 +52,13 @@ func (a *actor) request() map[string]any {
 }
 
 // step is one step of an observed training; false if the job must exit.
+
 func (a *actor) step(total int, seconds float64) bool {
 	return a.progress(seconds, map[string]any{"step": a.epoch + 1, "total_steps": total, "step_seconds": seconds, "threads": 2})
 }
 
 // progress is a unit of an observed training, of which it reports the facts; false if the job must exit.
+
 func (a *actor) progress(seconds float64, facts map[string]any) bool {
 	return a.stage.turn(fmt.Sprintf("step %d", a.epoch+1), func() {
 		a.epoch++
@@ -73,9 +74,11 @@ func (a *actor) progress(seconds float64, facts map[string]any) bool {
 }
 
 // checkpoint writes a checkpoint of the script and reports it.
+
 func (a *actor) checkpoint() string { return a.checkpointIn(".") }
 
 // checkpointIn writes and reports a checkpoint in a directory below the working directory.
+
 func (a *actor) checkpointIn(dir string) string {
 	path := filepath.Join(a.stage.cfg.Dir, dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
 	if err := os.WriteFile(path, []byte("state"), 0o644); err != nil {
@@ -88,6 +91,7 @@ func (a *actor) checkpointIn(dir string) string {
 }
 
 // starts reports the start of the process.
+
 func (a *actor) starts() {
 	start := map[string]any{"event": "start", "ppid": 1}
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
@@ -97,6 +101,7 @@ func (a *actor) starts() {
 }
 
 // begins reports the start of the process and of a training.
+
 func (a *actor) begins(extra map[string]any) {
 	a.starts()
 	training := map[string]any{"event": "training", "training": 1, "framework": "test", "unit": "step", "world": 1}
@@ -107,6 +112,7 @@ func (a *actor) begins(extra map[string]any) {
 }
 
 // observedStage is a stage whose job is observed, accepts --resume PATH and is not resumable by the protocol.
+
 func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	s := newStage(t, play)
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o644); err != nil {
@@ -118,6 +124,7 @@ func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 }
 
 // TestObservedTraining: for a training without output, the observer alone provides progress and total.
+
 func TestObservedTraining(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -136,6 +143,7 @@ func TestObservedTraining(t *testing.T) {
 }
 
 // TestManyCheckpoints: after more checkpoints than the reports keep, the newest is still the one to resume from.
+
 func TestManyCheckpoints(t *testing.T) {
 	t.Parallel()
 	const kept = 1000
@@ -166,147 +174,19 @@ func TestManyCheckpoints(t *testing.T) {
 }
 
 // TestManyNamesOfCheckpoints: the stored state of a training that saves under a new name each time, and removes the file, does not
+
 // grow with the number of saves. What is known of the present files remains, whenever they were saved, and so does the newest save.
-func TestManyNamesOfCheckpoints(t *testing.T) {
-	t.Parallel()
-	const saves = 5000
-	var newest string
-	s := observedStage(t, func(a *actor) launch.Exit {
-		a.begins(nil)
-		if a.n > 1 {
-			a.epoch = 1
-		}
-		save := func(path string, weights bool) {
-			a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "weights": weights})
-		}
-		for a.step(20, 1) {
-			switch {
-			case a.n > 1 && a.epoch == 20:
-				return finished
-			case a.n > 1:
-			case a.epoch == 1:
-				save(a.stage.save("first.x", "state"), false)
-				save(a.stage.save("model.pt", "weights"), true)
-				save(a.stage.save("checkpoint-1/part.x", "state"), false)
-			case a.epoch <= 11:
-				for i := range saves / 10 {
-					newest = filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("episode_%d.pt", (a.epoch-2)*saves/10+i))
-					save(newest, i%2 == 0)
-				}
-			case a.epoch == 13:
-				return failed(1)
-			}
-		}
-		return died("SIGTERM")
-	})
-	if err := os.Mkdir(filepath.Join(s.cfg.Dir, "checkpoint-1"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	res := s.run()
-	dir, err := journal.Open(res.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var seen observed
-	if _, err := dir.LoadState(&seen); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := os.Stat(filepath.Join(res.Dir, "state")); err != nil || st.Size() > 300_000 {
-		t.Errorf("after %d saves the state has %d bytes (%v)", saves, st.Size(), err)
-	}
-	for name, position := range map[string]float64{"first.x": 1, "model.pt": 1, "checkpoint-1/part.x": 1, filepath.Base(newest): 11} {
-		path := filepath.Join(s.cfg.Dir, name)
-		if have, ok := seen.Positions[path]; !ok || have != position || seen.SavedAt[path].IsZero() || seen.Weights[path] != (name == "model.pt") {
-			t.Errorf("%s: position %g (%t) of %v, weights %t; want %g", name, have, ok, seen.SavedAt[path], seen.Weights[path], position)
-		}
-	}
-	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 20 {
-		t.Fatalf("exit %d (%v), %v steps", res.Code, res.Err, res.Record.Outcome.Steps)
-	}
-	if on := s.started(); len(on) != 2 || !slices.ContainsFunc(on[1].command.Args, func(a string) bool { return filepath.Base(a) == "first.x" }) {
-		t.Errorf("started %d jobs, the last as %q, want it to resume from first.x", len(on), on[len(on)-1].command.Args)
-	}
-}
 
 // TestForgetsRemovedDuringAJob: while no job runs, the file system of the checkpoints may not be mounted, and all reports are kept.
-func TestForgetsRemovedDuringAJob(t *testing.T) {
-	dir := t.TempDir()
-	r := &run{}
-	r.Positions, r.SavedAt, r.Weights = map[string]float64{}, map[string]time.Time{}, map[string]bool{}
-	for i := range 2 * keptReports {
-		path := filepath.Join(dir, fmt.Sprintf("episode_%d.pt", i))
-		r.Positions[path], r.SavedAt[path], r.Weights[path] = float64(i), time.Unix(int64(i), 0), true
-		if i >= keptReports {
-			r.checkpoints.latest = append(r.checkpoints.latest, path)
-		}
-	}
-	for _, c := range []struct {
-		job  launch.Job
-		want int
-	}{{nil, 2 * keptReports}, {&actor{}, keptReports}} {
-		r.job = c.job
-		r.forgetRemoved(nil)
-		if len(r.Positions) != c.want || len(r.SavedAt) != c.want || len(r.Weights) != c.want {
-			t.Errorf("job %v: %d positions, %d times, %d of weights are kept, want %d", c.job != nil, len(r.Positions), len(r.SavedAt), len(r.Weights), c.want)
-		}
-	}
-	for _, path := range r.checkpoints.latest {
-		if !r.Weights[path] || r.SavedAt[path].IsZero() {
-			t.Fatalf("%s of the latest saves is forgotten", path)
-		}
-	}
-}
 
 // slowClock is a clock that advances at each reading.
-type slowClock struct {
-	*hand
-	reading time.Duration
-}
-
-func (c slowClock) Monotonic() time.Duration {
-	c.advance(c.reading)
-	return c.hand.Monotonic()
-}
 
 // TestScanAtAReport: a report leads to a scan at once, but not while scans would take more than 2 % of the time.
-func TestScanAtAReport(t *testing.T) {
-	for name, c := range map[string]struct {
-		reading time.Duration
-		atOnce  int // number of checkpoints found by the scan after the report
-	}{"fast": {0, 1}, "slow": {100 * time.Millisecond, 0}} {
-		t.Run(name, func(t *testing.T) {
-			s := newStage(t, nil)
-			agent := s.agent()
-			agent.Clock = slowClock{s.clock, c.reading}
-			r := newRun(agent, s.cfg)
-			r.rec = journal.NewRecord()
-			var err error
-			if r.dir, err = journal.Create(s.cfg.StateDir, "run"); err != nil {
-				t.Fatal(err)
-			}
-			reports := t.TempDir()
-			r.observer = &observerClient{observed: &r.observed, clock: agent.Clock, reader: observe.NewReader(reports)}
-			r.openCheckpoints()
-			r.scanCheckpoints(false)
-			line := fmt.Sprintf(`{"event":"checkpoint","pid":7,"training":1,"path":%q,"step":2,"kind":"test","mono":2}`+"\n", s.save("ckpt_2.pt", "state"))
-			if err := os.WriteFile(filepath.Join(reports, "7.jsonl"), []byte(line), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			r.observer.pollAll()
-			for _, want := range []int{c.atOnce, 1} {
-				r.observe()
-				r.scanCheckpoints(false)
-				if have := len(r.checkpoints.files); have != want {
-					t.Errorf("%d checkpoints, want %d", have, want)
-				}
-				s.clock.advance(100 * c.reading)
-			}
-		})
-	}
-}
 
 // TestLastCheckpointAtTheEnd: the checkpoint that a training writes last, and the work since the one before a stop, are
+
 // those of the end and not of the last scan before it.
+
 func TestLastCheckpointAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -328,7 +208,9 @@ func TestLastCheckpointAtTheEnd(t *testing.T) {
 }
 
 // TestSaveOnRequestAndResume: a stop requests a save from the framework; the run is resumed with the script's own
+
 // argument, again on a pseudo-terminal.
+
 func TestSaveOnRequestAndResume(t *testing.T) {
 	t.Parallel()
 	for name, stripped := range map[string]bool{"": false, "beside a checkpoint that its end strips": true} {
@@ -340,7 +222,9 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 }
 
 // saveOnRequestAndResume stops a training that saves on request, and resumes it. If stripped, it then writes and reports its own
+
 // checkpoint again, as Ultralytics does at its end, without the state to resume from.
+
 func saveOnRequestAndResume(t *testing.T, stripped bool) {
 	var resumed []string
 	s := observedStage(t, nil)
@@ -393,6 +277,7 @@ func saveOnRequestAndResume(t *testing.T, stripped bool) {
 }
 
 // TestFailedSaveOnRequest: a training whose framework cannot save on request is stopped by SIGTERM at once.
+
 func TestFailedSaveOnRequest(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, nil)
@@ -413,110 +298,17 @@ func TestFailedSaveOnRequest(t *testing.T) {
 }
 
 // TestSlowSaveOnRequest: a training whose steps are long has the time for one, and for the save after it, before SIGTERM follows the
+
 // request, unless the user states the time for a stop, by the grace or by StopRun.
-func TestSlowSaveOnRequest(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		grace  time.Duration
-		signal os.Signal
-		marked bool
-		saved  bool
-	}{
-		"Ctrl-C":              {signal: syscall.SIGINT, saved: true},
-		"SIGTERM":             {signal: syscall.SIGTERM, saved: true},
-		"Ctrl-C, a grace":     {grace: 40 * time.Second, signal: syscall.SIGINT},
-		"optimize runs stop":  {signal: syscall.SIGTERM, marked: true},
-		"Ctrl-C, ample grace": {grace: 10 * time.Minute, signal: syscall.SIGINT, saved: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := observedStage(t, nil)
-			s.cfg.Grace = c.grace
-			s.play = func(a *actor) launch.Exit {
-				a.begins(map[string]any{"can_save": true, "can_stop": true})
-				for a.epoch < 3 {
-					a.step(6, 20)
-				}
-				if entries, err := journal.List(s.cfg.StateDir); c.marked && (err != nil || len(entries) != 1 || os.WriteFile(filepath.Join(entries[0].Dir, stopMark), nil, 0o600) != nil) {
-					t.Errorf("%d runs, %v", len(entries), err)
-				}
-				s.interrupts <- c.signal
-				s.wait("the request", func(Status) bool { return a.request() != nil })
-				s.clock.advance(25 * time.Second)
-				s.turn("looks, or a stop", func() {}, func(_ Status, looks int) bool { return c.saved && looks == 20 || a.mustGo() })
-				if a.mustGo() {
-					return died("SIGTERM")
-				}
-				a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": true, "stopped": true, "path": a.checkpoint(), "step": 3, "seconds": 5})
-				return finished
-			}
-			res := s.runWithSignals()
-			if _, stops := s.started()[0].counts(); (stops == 0) != c.saved || strings.Contains(res.Record.Exit.Detail, "checkpoint saved") != c.saved {
-				t.Errorf("%+v after %d stops, want a save: %t", res.Record.Exit, stops, c.saved)
-			}
-		})
-	}
-}
 
 // TestGraceOfTheWatchdog: the watchdog allows the time of a save as the loop does, but no more than an announced end of the machine.
-func TestGraceOfTheWatchdog(t *testing.T) {
-	t.Parallel()
-	clock := newHand()
-	r := &run{Agent: Agent{Clock: clock}, watchdog: newWatchdog(clock, defaultGrace),
-		observer: &observerClient{facts: observe.Facts{CanSave: true, CanStop: true, StepTime: 20 * time.Second, WorldSize: 1}}}
-	r.Config.Grace, r.Resumable = defaultGrace, true
-	if r.publish(); r.watchdog.grace != r.grace() || r.watchdog.grace < 2*r.reserve() {
-		t.Errorf("grace of %v, of the watchdog %v, want twice %v", r.grace(), r.watchdog.grace, r.reserve())
-	}
-	r.watchdog.announce(reclaimed{resources.Reclaim{By: time.Now()}})
-	if r.publish(); r.watchdog.grace != shortestGrace {
-		t.Errorf("grace of the watchdog %v after the announcement, want %v", r.watchdog.grace, shortestGrace)
-	}
-}
 
 // TestMoveWithoutASave: a training that does not answer the request of a move continues from its own checkpoint, where it is moved to.
-func TestMoveWithoutASave(t *testing.T) {
-	t.Parallel()
-	for saves, want := range map[bool]int{true: 7, false: 4} {
-		t.Run(fmt.Sprint(saves), func(t *testing.T) {
-			t.Parallel()
-			s := observedStage(t, nil)
-			s.play = func(a *actor) launch.Exit {
-				a.begins(map[string]any{"can_save": true, "can_stop": true})
-				if slices.Contains(a.command.Args, "--resume") {
-					a.epoch = 3
-				}
-				for from := a.epoch; a.n == 1 || a.epoch < from+4; {
-					if a.step(90, 1); saves && a.n == 1 && a.epoch == 3 {
-						a.checkpoint()
-					}
-					if a.n == 1 && a.request() != nil {
-						s.clock.advance(defaultGrace / 2)
-						<-a.stopped
-						return died("SIGTERM")
-					}
-				}
-				return failed(1)
-			}
-			s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio, s.cfg.Restarts = "model", "", 0.9, -1
-			s.cfg.Preference, _ = plan.ParsePreference("cost")
-			s.cfg.PreferenceGiven = true
-			res := s.run()
-			on := s.started()
-			if len(on) != 2 {
-				t.Fatalf("%d starts: %q", len(on), s.said(Info, ""))
-			}
-			args := on[1].command.Args
-			resumed := slices.ContainsFunc(args, func(a string) bool { return filepath.Base(a) == "ckpt_step_3.pt" })
-			if steps := float64(res.Record.Outcome.Steps); resumed != saves || steps != float64(want) || on[1].command.Allocation.CPUs == on[0].command.Allocation.CPUs {
-				t.Errorf("started on %+v as %q after %+v, %g steps; want it elsewhere, resumed %t, %d steps", on[1].command.Allocation, args, on[0].command.Allocation, steps, saves, want)
-			}
-		})
-	}
-}
 
 // TestFailureBeforeACheckpoint: a resumable training that fails before it has written a checkpoint is not started again
+
 // without one, and its own exit code is reported.
+
 func TestFailureBeforeACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -532,7 +324,9 @@ func TestFailureBeforeACheckpoint(t *testing.T) {
 }
 
 // TestRewoundJobIsStopped: a job that starts from scratch although it was given a checkpoint is stopped, and the
+
 // reason is reported.
+
 func TestRewoundJobIsStopped(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -566,7 +360,9 @@ func TestRewoundJobIsStopped(t *testing.T) {
 }
 
 // TestReserveOfRanks: the ranks of a training save at a step that rank 0 chooses at least 2.5 s ahead, and at least four
+
 // steps after the request, and their launcher may notice their end 5 s later; one process saves at its next step.
+
 func TestReserveOfRanks(t *testing.T) {
 	t.Parallel()
 	for world, want := range map[int][2]float64{1: {1.7, 2}, 8: {14, 15}} {
@@ -579,7 +375,9 @@ func TestReserveOfRanks(t *testing.T) {
 }
 
 // TestCheckpointOfUnknownPosition: a resumed job whose framework counts from the start of the process continues, although
+
 // neither the name of its checkpoint nor a report tells what that contains.
+
 func TestCheckpointOfUnknownPosition(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -610,7 +408,9 @@ func TestCheckpointOfUnknownPosition(t *testing.T) {
 }
 
 // TestUnreportedSaveOfACheckpoint: a training that was killed between the replacement of its checkpoint and the report of that
+
 // continues from the progress before the replacement, not from that of the last report.
+
 func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -647,6 +447,7 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 }
 
 // TestAfterCheckpoint: the first pass of a training that continues within an epoch ends with that epoch.
+
 func TestAfterCheckpoint(t *testing.T) {
 	for _, c := range []struct {
 		from       origin
@@ -662,7 +463,9 @@ func TestAfterCheckpoint(t *testing.T) {
 }
 
 // TestStatedResumption: a training that continues by itself, as --resumable yes states, is counted from its newest checkpoint,
+
 // although the observer counts from the start of the process.
+
 func TestStatedResumption(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -692,7 +495,9 @@ func TestStatedResumption(t *testing.T) {
 }
 
 // TestCountedFromItsOwnCheckpoint: a training whose steps the observer counts from the start of the process, and which keeps its
+
 // checkpoint itself, is counted on after a restart and remains resumable, also if its checkpoint is not recognised.
+
 func TestCountedFromItsOwnCheckpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -746,7 +551,9 @@ func TestCountedFromItsOwnCheckpoint(t *testing.T) {
 }
 
 // TestBeginsAgainByItsLog: a training that keeps its checkpoint itself and writes a log is found out by that if it begins again, and
+
 // continues without further restarts.
+
 func TestBeginsAgainByItsLog(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -771,7 +578,9 @@ func TestBeginsAgainByItsLog(t *testing.T) {
 }
 
 // TestSaveBeforeTheFirstStep: a training that saves what it has loaded before its first step, and is killed thereafter, continues
+
 // from there.
+
 func TestSaveBeforeTheFirstStep(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -816,7 +625,9 @@ func TestSaveBeforeTheFirstStep(t *testing.T) {
 }
 
 // TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
+
 // deadline, not at the deadline with unsaved work; not at weights, if the script reads progress from its checkpoint.
+
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {
 	const script = `import argparse, torch
 p = argparse.ArgumentParser()
@@ -864,7 +675,9 @@ if args.resume:
 }
 
 // TestRefusedResumeChangesNothing: a resume without a checkpoint, or without the script, is refused, and the record is
+
 // unchanged byte for byte.
+
 func TestRefusedResumeChangesNothing(t *testing.T) {
 	for name, saves := range map[string]bool{"no checkpoint": false, "no script": true} {
 		t.Run(name, func(t *testing.T) {
@@ -904,7 +717,9 @@ func refusedResume(t *testing.T, saves bool) {
 }
 
 // TestSlowFirstEpochsAreNoReason: three slow epochs do not stop a job that meets its deadline; a hopeless one is
+
 // stopped after half of the deadline, unless the user consented.
+
 func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		pace   func(epoch int) float64
@@ -949,7 +764,9 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 }
 
 // TestHopelessWithCheckpoints: a job that writes checkpoints runs to the deadline that it cannot meet, although it is not known
+
 // how it would continue: its user may know.
+
 func TestHopelessWithCheckpoints(t *testing.T) {
 	for saves, want := range map[bool]Code{false: CodeInfeasible, true: CodeGuard} {
 		t.Run(fmt.Sprint(saves), func(t *testing.T) {
@@ -975,67 +792,12 @@ func TestHopelessWithCheckpoints(t *testing.T) {
 }
 
 // runWithSignals is run with the stage's signals.
+
 func (s *stage) runWithSignals() Result {
 	s.interrupts = make(chan os.Signal, 2)
 	return s.agent().Run(s.t.Context(), s.cfg, s.interrupts)
 }
 
 // TestUntouchedEnvironment: a job for which nothing is chosen gets the devices, CPUs and thread variables that it has without the
+
 // agent; others get what is chosen, and of a quota its CPUs as the number of threads.
-func TestUntouchedEnvironment(t *testing.T) {
-	t.Parallel()
-	one := []resources.GPU{{Index: 0, UUID: "GPU-a", Name: "small", Memory: 8}}
-	two := append(one, resources.GPU{Index: 1, UUID: "GPU-b", Name: "large", Memory: 80})
-	for name, c := range map[string]struct {
-		cpus    float64 // that the host allows, of eight
-		gpus    []resources.GPU
-		setCPUs string
-		setGPUs string
-		environ []string
-		want    string // lines of the observer, threads, devices ("-": not set)
-		pinned  int    // CPUs that are enforced
-	}{
-		"all CPUs":             {cpus: 8, setCPUs: "8", want: "1 - -", pinned: 8},
-		"fewer CPUs":           {cpus: 8, setCPUs: "2", want: "1 2 -", pinned: 2},
-		"quota":                {cpus: 4, setCPUs: "4", want: "1 4 -", pinned: 8},
-		"fewer than the quota": {cpus: 4, setCPUs: "2", want: "1 2 -", pinned: 2},
-		"part of a CPU":        {cpus: 0.5, setCPUs: "1", want: "1 1 -", pinned: 8},
-		"user's values":        {cpus: 8, setCPUs: "8", environ: []string{"OMP_NUM_THREADS=3", "PYTHONUNBUFFERED=1", "CUDA_VISIBLE_DEVICES=0"}, want: "- 3 0", pinned: 8},
-		"all GPUs":             {cpus: 8, setCPUs: "8", gpus: two, setGPUs: "2", want: "1 - -", pinned: 8},
-		"all GPUs of the user": {cpus: 8, setCPUs: "8", gpus: one, setGPUs: "1", environ: []string{"CUDA_VISIBLE_DEVICES=0"}, want: "1 - 0", pinned: 8},
-		"one of the GPUs":      {cpus: 8, setCPUs: "8", gpus: two, setGPUs: "1", want: "1 - GPU-a", pinned: 8},
-		"no GPU":               {cpus: 8, setCPUs: "8", gpus: two, setGPUs: "0", want: "1 - ", pinned: 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got string
-			var command launch.Command
-			s := observedStage(t, func(a *actor) launch.Exit {
-				setting := func(name string) string {
-					for _, kv := range command.Env {
-						if v, ok := strings.CutPrefix(kv, name+"="); ok {
-							return v
-						}
-					}
-					return "-"
-				}
-				got = setting("OPTIMIZE_OBSERVE_LINES") + " " + setting("OMP_NUM_THREADS") + " " + setting("CUDA_VISIBLE_DEVICES")
-				return finished
-			})
-			s.onStart = func(_ int, c launch.Command) { command = c }
-			s.cfg.CPUs, s.cfg.GPUs = c.setCPUs, c.setGPUs
-			agent := s.agent()
-			agent.Discover = func(context.Context) (resources.Host, error) {
-				return resources.Host{CPUs: c.cpus, CPUIDs: []int{0, 1, 2, 3, 4, 5, 6, 7}, Memory: 16, GPUs: c.gpus}, nil
-			}
-			agent.Environ = append(agent.Environ, c.environ...)
-			agent.Run(t.Context(), s.cfg, nil)
-			if got != c.want || command.Allocation.CPUs != c.pinned {
-				t.Errorf("%q at %d CPUs, want %q at %d", got, command.Allocation.CPUs, c.want, c.pinned)
-			}
-			if kept := !strings.Contains(got, "GPU-") && !strings.HasSuffix(got, " "); command.KeepsDevices != kept {
-				t.Errorf("devices of the user: %v, the job has %q", command.KeepsDevices, got)
-			}
-		})
-	}
-}

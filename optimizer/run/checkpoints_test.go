@@ -1,0 +1,149 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
+)
+
+func TestManyNamesOfCheckpoints(t *testing.T) {
+	t.Parallel()
+	const saves = 5000
+	var newest string
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		if a.n > 1 {
+			a.epoch = 1
+		}
+		save := func(path string, weights bool) {
+			a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "weights": weights})
+		}
+		for a.step(20, 1) {
+			switch {
+			case a.n > 1 && a.epoch == 20:
+				return finished
+			case a.n > 1:
+			case a.epoch == 1:
+				save(a.stage.save("first.x", "state"), false)
+				save(a.stage.save("model.pt", "weights"), true)
+				save(a.stage.save("checkpoint-1/part.x", "state"), false)
+			case a.epoch <= 11:
+				for i := range saves / 10 {
+					newest = filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("episode_%d.pt", (a.epoch-2)*saves/10+i))
+					save(newest, i%2 == 0)
+				}
+			case a.epoch == 13:
+				return failed(1)
+			}
+		}
+		return died("SIGTERM")
+	})
+	if err := os.Mkdir(filepath.Join(s.cfg.Dir, "checkpoint-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	res := s.run()
+	dir, err := journal.Open(res.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen observed
+	if _, err := dir.LoadState(&seen); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(filepath.Join(res.Dir, "state")); err != nil || st.Size() > 300_000 {
+		t.Errorf("after %d saves the state has %d bytes (%v)", saves, st.Size(), err)
+	}
+	for name, position := range map[string]float64{"first.x": 1, "model.pt": 1, "checkpoint-1/part.x": 1, filepath.Base(newest): 11} {
+		path := filepath.Join(s.cfg.Dir, name)
+		if have, ok := seen.Positions[path]; !ok || have != position || seen.SavedAt[path].IsZero() || seen.Weights[path] != (name == "model.pt") {
+			t.Errorf("%s: position %g (%t) of %v, weights %t; want %g", name, have, ok, seen.SavedAt[path], seen.Weights[path], position)
+		}
+	}
+	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 20 {
+		t.Fatalf("exit %d (%v), %v steps", res.Code, res.Err, res.Record.Outcome.Steps)
+	}
+	if on := s.started(); len(on) != 2 || !slices.ContainsFunc(on[1].command.Args, func(a string) bool { return filepath.Base(a) == "first.x" }) {
+		t.Errorf("started %d jobs, the last as %q, want it to resume from first.x", len(on), on[len(on)-1].command.Args)
+	}
+}
+
+func TestForgetsRemovedDuringAJob(t *testing.T) {
+	dir := t.TempDir()
+	r := &run{}
+	r.Positions, r.SavedAt, r.Weights = map[string]float64{}, map[string]time.Time{}, map[string]bool{}
+	for i := range 2 * keptReports {
+		path := filepath.Join(dir, fmt.Sprintf("episode_%d.pt", i))
+		r.Positions[path], r.SavedAt[path], r.Weights[path] = float64(i), time.Unix(int64(i), 0), true
+		if i >= keptReports {
+			r.checkpoints.latest = append(r.checkpoints.latest, path)
+		}
+	}
+	for _, c := range []struct {
+		job  launch.Job
+		want int
+	}{{nil, 2 * keptReports}, {&actor{}, keptReports}} {
+		r.job = c.job
+		r.forgetRemoved(nil)
+		if len(r.Positions) != c.want || len(r.SavedAt) != c.want || len(r.Weights) != c.want {
+			t.Errorf("job %v: %d positions, %d times, %d of weights are kept, want %d", c.job != nil, len(r.Positions), len(r.SavedAt), len(r.Weights), c.want)
+		}
+	}
+	for _, path := range r.checkpoints.latest {
+		if !r.Weights[path] || r.SavedAt[path].IsZero() {
+			t.Fatalf("%s of the latest saves is forgotten", path)
+		}
+	}
+}
+
+type slowClock struct {
+	*hand
+	reading time.Duration
+}
+
+func (c slowClock) Monotonic() time.Duration {
+	c.advance(c.reading)
+	return c.hand.Monotonic()
+}
+
+func TestScanAtAReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		reading time.Duration
+		atOnce  int // number of checkpoints found by the scan after the report
+	}{"fast": {0, 1}, "slow": {100 * time.Millisecond, 0}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			agent := s.agent()
+			agent.Clock = slowClock{s.clock, c.reading}
+			r := newRun(agent, s.cfg)
+			r.rec = journal.NewRecord()
+			var err error
+			if r.dir, err = journal.Create(s.cfg.StateDir, "run"); err != nil {
+				t.Fatal(err)
+			}
+			reports := t.TempDir()
+			r.observer = &observerClient{observed: &r.observed, clock: agent.Clock, reader: observe.NewReader(reports)}
+			r.openCheckpoints()
+			r.scanCheckpoints(false)
+			line := fmt.Sprintf(`{"event":"checkpoint","pid":7,"training":1,"path":%q,"step":2,"kind":"test","mono":2}`+"\n", s.save("ckpt_2.pt", "state"))
+			if err := os.WriteFile(filepath.Join(reports, "7.jsonl"), []byte(line), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r.observer.pollAll()
+			for _, want := range []int{c.atOnce, 1} {
+				r.observe()
+				r.scanCheckpoints(false)
+				if have := len(r.checkpoints.files); have != want {
+					t.Errorf("%d checkpoints, want %d", have, want)
+				}
+				s.clock.advance(100 * c.reading)
+			}
+		})
+	}
+}

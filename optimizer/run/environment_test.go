@@ -1,0 +1,68 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+func TestUntouchedEnvironment(t *testing.T) {
+	t.Parallel()
+	one := []resources.GPU{{Index: 0, UUID: "GPU-a", Name: "small", Memory: 8}}
+	two := append(one, resources.GPU{Index: 1, UUID: "GPU-b", Name: "large", Memory: 80})
+	for name, c := range map[string]struct {
+		cpus    float64 // that the host allows, of eight
+		gpus    []resources.GPU
+		setCPUs string
+		setGPUs string
+		environ []string
+		want    string // lines of the observer, threads, devices ("-": not set)
+		pinned  int    // CPUs that are enforced
+	}{
+		"all CPUs":             {cpus: 8, setCPUs: "8", want: "1 - -", pinned: 8},
+		"fewer CPUs":           {cpus: 8, setCPUs: "2", want: "1 2 -", pinned: 2},
+		"quota":                {cpus: 4, setCPUs: "4", want: "1 4 -", pinned: 8},
+		"fewer than the quota": {cpus: 4, setCPUs: "2", want: "1 2 -", pinned: 2},
+		"part of a CPU":        {cpus: 0.5, setCPUs: "1", want: "1 1 -", pinned: 8},
+		"user's values":        {cpus: 8, setCPUs: "8", environ: []string{"OMP_NUM_THREADS=3", "PYTHONUNBUFFERED=1", "CUDA_VISIBLE_DEVICES=0"}, want: "- 3 0", pinned: 8},
+		"all GPUs":             {cpus: 8, setCPUs: "8", gpus: two, setGPUs: "2", want: "1 - -", pinned: 8},
+		"all GPUs of the user": {cpus: 8, setCPUs: "8", gpus: one, setGPUs: "1", environ: []string{"CUDA_VISIBLE_DEVICES=0"}, want: "1 - 0", pinned: 8},
+		"one of the GPUs":      {cpus: 8, setCPUs: "8", gpus: two, setGPUs: "1", want: "1 - GPU-a", pinned: 8},
+		"no GPU":               {cpus: 8, setCPUs: "8", gpus: two, setGPUs: "0", want: "1 - ", pinned: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got string
+			var command launch.Command
+			s := observedStage(t, func(a *actor) launch.Exit {
+				setting := func(name string) string {
+					for _, kv := range command.Env {
+						if v, ok := strings.CutPrefix(kv, name+"="); ok {
+							return v
+						}
+					}
+					return "-"
+				}
+				got = setting("OPTIMIZE_OBSERVE_LINES") + " " + setting("OMP_NUM_THREADS") + " " + setting("CUDA_VISIBLE_DEVICES")
+				return finished
+			})
+			s.onStart = func(_ int, c launch.Command) { command = c }
+			s.cfg.CPUs, s.cfg.GPUs = c.setCPUs, c.setGPUs
+			agent := s.agent()
+			agent.Discover = func(context.Context) (resources.Host, error) {
+				return resources.Host{CPUs: c.cpus, CPUIDs: []int{0, 1, 2, 3, 4, 5, 6, 7}, Memory: 16, GPUs: c.gpus}, nil
+			}
+			agent.Environ = append(agent.Environ, c.environ...)
+			agent.Run(t.Context(), s.cfg, nil)
+			if got != c.want || command.Allocation.CPUs != c.pinned {
+				t.Errorf("%q at %d CPUs, want %q at %d", got, command.Allocation.CPUs, c.want, c.pinned)
+			}
+			if kept := !strings.Contains(got, "GPU-") && !strings.HasSuffix(got, " "); command.KeepsDevices != kept {
+				t.Errorf("devices of the user: %v, the job has %q", command.KeepsDevices, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+)
+
+func TestSlowSaveOnRequest(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		grace  time.Duration
+		signal os.Signal
+		marked bool
+		saved  bool
+	}{
+		"Ctrl-C":              {signal: syscall.SIGINT, saved: true},
+		"SIGTERM":             {signal: syscall.SIGTERM, saved: true},
+		"Ctrl-C, a grace":     {grace: 40 * time.Second, signal: syscall.SIGINT},
+		"optimize runs stop":  {signal: syscall.SIGTERM, marked: true},
+		"Ctrl-C, ample grace": {grace: 10 * time.Minute, signal: syscall.SIGINT, saved: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			s.cfg.Grace = c.grace
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"can_save": true, "can_stop": true})
+				for a.epoch < 3 {
+					a.step(6, 20)
+				}
+				if entries, err := journal.List(s.cfg.StateDir); c.marked && (err != nil || len(entries) != 1 || os.WriteFile(filepath.Join(entries[0].Dir, stopMark), nil, 0o600) != nil) {
+					t.Errorf("%d runs, %v", len(entries), err)
+				}
+				s.interrupts <- c.signal
+				s.wait("the request", func(Status) bool { return a.request() != nil })
+				s.clock.advance(25 * time.Second)
+				s.turn("looks, or a stop", func() {}, func(_ Status, looks int) bool { return c.saved && looks == 20 || a.mustGo() })
+				if a.mustGo() {
+					return died("SIGTERM")
+				}
+				a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": true, "stopped": true, "path": a.checkpoint(), "step": 3, "seconds": 5})
+				return finished
+			}
+			res := s.runWithSignals()
+			if _, stops := s.started()[0].counts(); (stops == 0) != c.saved || strings.Contains(res.Record.Exit.Detail, "checkpoint saved") != c.saved {
+				t.Errorf("%+v after %d stops, want a save: %t", res.Record.Exit, stops, c.saved)
+			}
+		})
+	}
+}
+
+func TestGraceOfTheWatchdog(t *testing.T) {
+	t.Parallel()
+	clock := newHand()
+	r := &run{Agent: Agent{Clock: clock}, watchdog: newWatchdog(clock, defaultGrace),
+		observer: &observerClient{facts: observe.Facts{CanSave: true, CanStop: true, StepTime: 20 * time.Second, WorldSize: 1}}}
+	r.Config.Grace, r.Resumable = defaultGrace, true
+	if r.publish(); r.watchdog.grace != r.grace() || r.watchdog.grace < 2*r.reserve() {
+		t.Errorf("grace of %v, of the watchdog %v, want twice %v", r.grace(), r.watchdog.grace, r.reserve())
+	}
+	r.watchdog.announce(reclaimed{resources.Reclaim{By: time.Now()}})
+	if r.publish(); r.watchdog.grace != shortestGrace {
+		t.Errorf("grace of the watchdog %v after the announcement, want %v", r.watchdog.grace, shortestGrace)
+	}
+}
+
+func TestMoveWithoutASave(t *testing.T) {
+	t.Parallel()
+	for saves, want := range map[bool]int{true: 7, false: 4} {
+		t.Run(fmt.Sprint(saves), func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"can_save": true, "can_stop": true})
+				if slices.Contains(a.command.Args, "--resume") {
+					a.epoch = 3
+				}
+				for from := a.epoch; a.n == 1 || a.epoch < from+4; {
+					if a.step(90, 1); saves && a.n == 1 && a.epoch == 3 {
+						a.checkpoint()
+					}
+					if a.n == 1 && a.request() != nil {
+						s.clock.advance(defaultGrace / 2)
+						<-a.stopped
+						return died("SIGTERM")
+					}
+				}
+				return failed(1)
+			}
+			s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio, s.cfg.Restarts = "model", "", 0.9, -1
+			s.cfg.Preference, _ = plan.ParsePreference("cost")
+			s.cfg.PreferenceGiven = true
+			res := s.run()
+			on := s.started()
+			if len(on) != 2 {
+				t.Fatalf("%d starts: %q", len(on), s.said(Info, ""))
+			}
+			args := on[1].command.Args
+			resumed := slices.ContainsFunc(args, func(a string) bool { return filepath.Base(a) == "ckpt_step_3.pt" })
+			if steps := float64(res.Record.Outcome.Steps); resumed != saves || steps != float64(want) || on[1].command.Allocation.CPUs == on[0].command.Allocation.CPUs {
+				t.Errorf("started on %+v as %q after %+v, %g steps; want it elsewhere, resumed %t, %d steps", on[1].command.Allocation, args, on[0].command.Allocation, steps, saves, want)
+			}
+		})
+	}
+}
