@@ -51,8 +51,7 @@ func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, erro
 	if r.start != nil {
 		r.start(name, n)
 	}
-	j := &rehearsed{rehearsal: r, name: name, dir: c.RunDir, done: make(chan struct{})}
-	j.end = sync.OnceFunc(func() { close(j.done) })
+	j := r.job(name, c.RunDir)
 	r.mu.Lock()
 	r.jobs[c.RunDir] = j
 	r.mu.Unlock()
@@ -60,6 +59,13 @@ func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, erro
 		j.end()
 	}
 	return j, nil
+}
+
+// job returns a job that runs.
+func (r *rehearsal) job(name, dir string) *rehearsed {
+	j := &rehearsed{rehearsal: r, name: name, dir: dir, done: make(chan struct{})}
+	j.end = sync.OnceFunc(func() { close(j.done) })
+	return j
 }
 
 func (r *rehearsal) Adopt(_ context.Context, h launch.Handle) (launch.Job, error) {

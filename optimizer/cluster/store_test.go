@@ -331,9 +331,12 @@ func TestDamagedFilesOfBegunJob(t *testing.T) {
 				if err := errors.Join(<-served, copied(), damage(filepath.Join(jobDir(next, 1), file))); err != nil {
 					t.Fatal(err)
 				}
-				held := r.jobs[filepath.Join(journal.RunsDir(state), begun.Run)]
+				// The first agent, which is still there, has a job of its own: to prolong one twice ends it.
+				run := filepath.Join(journal.RunsDir(state), begun.Run)
+				held := r.job("held", run)
 				r.mu.Lock()
-				r.jobs[filepath.Join(journal.RunsDir(next), begun.Run)] = held
+				first := r.jobs[run]
+				r.jobs[run], r.jobs[filepath.Join(journal.RunsDir(next), begun.Run)] = held, held
 				r.mu.Unlock()
 				if jobs, _, err := Jobs(next); len(jobs) != 2 || err == nil || !strings.Contains(err.Error(), "job 1: ") || !strings.Contains(err.Error(), file) {
 					t.Fatalf("%d jobs, %v: want both, and the damaged file named", len(jobs), err)
@@ -343,6 +346,7 @@ func TestDamagedFilesOfBegunJob(t *testing.T) {
 				if _, _, err := ReadJob(next, 1); err != nil || r.started("held") != 1 || r.started("other") != 0 {
 					t.Errorf("%d and %d starts, %v: want the first job to hold the only device", r.started("held"), r.started("other"), err)
 				}
+				first.end()
 				held.end()
 				awaitJob(t, next, 2, func(j *Job) bool { return j.State == Done })
 				stop <- os.Interrupt
