@@ -4,8 +4,7 @@ package network
 
 func bestLevel() level { return levelGo }
 
-// See vector_cgo.go for the documentation.
-
+// product is documented in vector_cgo.go.
 func product(m, n, k int, a []float32, rs, cs int, b, c, bias []float32, flags int) {
 	goProduct(m, n, k, a, rs, cs, b, c, bias, flags)
 }

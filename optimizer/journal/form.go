@@ -191,7 +191,6 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 }
 
 // clear makes every number unknown and every list empty.
-
 func (h *Host) clear() {
 	*h = Host{resources.Host{Memory: resources.GiB(math.NaN()), GPUs: []resources.GPU{}}}
 }

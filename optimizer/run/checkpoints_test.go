@@ -13,6 +13,8 @@ import (
 	"trainopt/optimizer/observe"
 )
 
+// TestManyNamesOfCheckpoints: the stored state of a training that saves under a new name each time, and removes the file, does not
+// grow with the number of saves. What is known of the present files remains, whenever they were saved, and so does the newest save.
 func TestManyNamesOfCheckpoints(t *testing.T) {
 	t.Parallel()
 	const saves = 5000
@@ -74,6 +76,7 @@ func TestManyNamesOfCheckpoints(t *testing.T) {
 	}
 }
 
+// TestForgetsRemovedDuringAJob: while no job runs, the file system of the checkpoints may not be mounted, and all reports are kept.
 func TestForgetsRemovedDuringAJob(t *testing.T) {
 	dir := t.TempDir()
 	r := &run{}
@@ -102,6 +105,7 @@ func TestForgetsRemovedDuringAJob(t *testing.T) {
 	}
 }
 
+// slowClock is a clock that advances at each reading.
 type slowClock struct {
 	*hand
 	reading time.Duration
@@ -112,6 +116,7 @@ func (c slowClock) Monotonic() time.Duration {
 	return c.hand.Monotonic()
 }
 
+// TestScanAtAReport: a report leads to a scan at once, but not while scans would take more than 2 % of the time.
 func TestScanAtAReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		reading time.Duration

@@ -9,6 +9,8 @@ import (
 	"trainopt/resources"
 )
 
+// TestUntouchedEnvironment: a job for which nothing is chosen gets the devices, CPUs and thread variables that it has without the
+// agent; others get what is chosen, and of a quota its CPUs as the number of threads.
 func TestUntouchedEnvironment(t *testing.T) {
 	t.Parallel()
 	one := []resources.GPU{{Index: 0, UUID: "GPU-a", Name: "small", Memory: 8}}

@@ -473,6 +473,8 @@ func (r *run) takeAnswers() {
 			l.Saved, r.Asked = a.Path, absolute(r.Config.Dir, a.Path)
 			r.checkpoints.took = append(r.checkpoints.took, a.Took.Seconds())
 			r.event(Info, "checkpoint saved: %s", a.Path)
+		} else if !a.OK && r.Progress.Finished() {
+			r.event(Info, "the training has done all its work: waiting for its end")
 		} else if !a.OK {
 			r.event(Warning, "the training could not save on request: %s", a.Reason)
 			r.terminate() // it does not stop either

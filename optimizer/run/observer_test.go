@@ -18,7 +18,6 @@ import (
 )
 
 // report writes a line in the format of the observer inside the training.
-
 func (a *actor) report(fields map[string]any) {
 	dir := a.setting("OPTIMIZE_OBSERVE_DIR")
 	pid := 5000 + a.n
@@ -40,7 +39,6 @@ func (a *actor) report(fields map[string]any) {
 }
 
 // request returns the latest request to the training, nil if none was made.
-
 func (a *actor) request() map[string]any {
 	text, err := os.ReadFile(filepath.Join(a.setting("OPTIMIZE_OBSERVE_DIR"), fmt.Sprintf("request-%d.json", 5000+a.n)))
 	if err != nil {
@@ -52,13 +50,11 @@ func (a *actor) request() map[string]any {
 }
 
 // step is one step of an observed training; false if the job must exit.
-
 func (a *actor) step(total int, seconds float64) bool {
 	return a.progress(seconds, map[string]any{"step": a.epoch + 1, "total_steps": total, "step_seconds": seconds, "threads": 2})
 }
 
 // progress is a unit of an observed training, of which it reports the facts; false if the job must exit.
-
 func (a *actor) progress(seconds float64, facts map[string]any) bool {
 	return a.stage.turn(fmt.Sprintf("step %d", a.epoch+1), func() {
 		a.epoch++
@@ -74,11 +70,9 @@ func (a *actor) progress(seconds float64, facts map[string]any) bool {
 }
 
 // checkpoint writes a checkpoint of the script and reports it.
-
 func (a *actor) checkpoint() string { return a.checkpointIn(".") }
 
 // checkpointIn writes and reports a checkpoint in a directory below the working directory.
-
 func (a *actor) checkpointIn(dir string) string {
 	path := filepath.Join(a.stage.cfg.Dir, dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
 	if err := os.WriteFile(path, []byte("state"), 0o644); err != nil {
@@ -91,7 +85,6 @@ func (a *actor) checkpointIn(dir string) string {
 }
 
 // starts reports the start of the process.
-
 func (a *actor) starts() {
 	start := map[string]any{"event": "start", "ppid": 1}
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
@@ -101,7 +94,6 @@ func (a *actor) starts() {
 }
 
 // begins reports the start of the process and of a training.
-
 func (a *actor) begins(extra map[string]any) {
 	a.starts()
 	training := map[string]any{"event": "training", "training": 1, "framework": "test", "unit": "step", "world": 1}
@@ -112,7 +104,6 @@ func (a *actor) begins(extra map[string]any) {
 }
 
 // observedStage is a stage whose job is observed, accepts --resume PATH and is not resumable by the protocol.
-
 func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	s := newStage(t, play)
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o644); err != nil {
@@ -124,7 +115,6 @@ func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 }
 
 // TestObservedTraining: for a training without output, the observer alone provides progress and total.
-
 func TestObservedTraining(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -143,7 +133,6 @@ func TestObservedTraining(t *testing.T) {
 }
 
 // TestManyCheckpoints: after more checkpoints than the reports keep, the newest is still the one to resume from.
-
 func TestManyCheckpoints(t *testing.T) {
 	t.Parallel()
 	const kept = 1000
@@ -173,20 +162,8 @@ func TestManyCheckpoints(t *testing.T) {
 	}
 }
 
-// TestManyNamesOfCheckpoints: the stored state of a training that saves under a new name each time, and removes the file, does not
-
-// grow with the number of saves. What is known of the present files remains, whenever they were saved, and so does the newest save.
-
-// TestForgetsRemovedDuringAJob: while no job runs, the file system of the checkpoints may not be mounted, and all reports are kept.
-
-// slowClock is a clock that advances at each reading.
-
-// TestScanAtAReport: a report leads to a scan at once, but not while scans would take more than 2 % of the time.
-
 // TestLastCheckpointAtTheEnd: the checkpoint that a training writes last, and the work since the one before a stop, are
-
 // those of the end and not of the last scan before it.
-
 func TestLastCheckpointAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -208,9 +185,7 @@ func TestLastCheckpointAtTheEnd(t *testing.T) {
 }
 
 // TestSaveOnRequestAndResume: a stop requests a save from the framework; the run is resumed with the script's own
-
 // argument, again on a pseudo-terminal.
-
 func TestSaveOnRequestAndResume(t *testing.T) {
 	t.Parallel()
 	for name, stripped := range map[string]bool{"": false, "beside a checkpoint that its end strips": true} {
@@ -222,9 +197,7 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 }
 
 // saveOnRequestAndResume stops a training that saves on request, and resumes it. If stripped, it then writes and reports its own
-
 // checkpoint again, as Ultralytics does at its end, without the state to resume from.
-
 func saveOnRequestAndResume(t *testing.T, stripped bool) {
 	var resumed []string
 	s := observedStage(t, nil)
@@ -277,7 +250,6 @@ func saveOnRequestAndResume(t *testing.T, stripped bool) {
 }
 
 // TestFailedSaveOnRequest: a training whose framework cannot save on request is stopped by SIGTERM at once.
-
 func TestFailedSaveOnRequest(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, nil)
@@ -297,18 +269,8 @@ func TestFailedSaveOnRequest(t *testing.T) {
 	}
 }
 
-// TestSlowSaveOnRequest: a training whose steps are long has the time for one, and for the save after it, before SIGTERM follows the
-
-// request, unless the user states the time for a stop, by the grace or by StopRun.
-
-// TestGraceOfTheWatchdog: the watchdog allows the time of a save as the loop does, but no more than an announced end of the machine.
-
-// TestMoveWithoutASave: a training that does not answer the request of a move continues from its own checkpoint, where it is moved to.
-
 // TestFailureBeforeACheckpoint: a resumable training that fails before it has written a checkpoint is not started again
-
 // without one, and its own exit code is reported.
-
 func TestFailureBeforeACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -324,9 +286,7 @@ func TestFailureBeforeACheckpoint(t *testing.T) {
 }
 
 // TestRewoundJobIsStopped: a job that starts from scratch although it was given a checkpoint is stopped, and the
-
 // reason is reported.
-
 func TestRewoundJobIsStopped(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -360,9 +320,7 @@ func TestRewoundJobIsStopped(t *testing.T) {
 }
 
 // TestReserveOfRanks: the ranks of a training save at a step that rank 0 chooses at least 2.5 s ahead, and at least four
-
 // steps after the request, and their launcher may notice their end 5 s later; one process saves at its next step.
-
 func TestReserveOfRanks(t *testing.T) {
 	t.Parallel()
 	for world, want := range map[int][2]float64{1: {1.7, 2}, 8: {14, 15}} {
@@ -375,9 +333,7 @@ func TestReserveOfRanks(t *testing.T) {
 }
 
 // TestCheckpointOfUnknownPosition: a resumed job whose framework counts from the start of the process continues, although
-
 // neither the name of its checkpoint nor a report tells what that contains.
-
 func TestCheckpointOfUnknownPosition(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -408,9 +364,7 @@ func TestCheckpointOfUnknownPosition(t *testing.T) {
 }
 
 // TestUnreportedSaveOfACheckpoint: a training that was killed between the replacement of its checkpoint and the report of that
-
 // continues from the progress before the replacement, not from that of the last report.
-
 func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -447,7 +401,6 @@ func TestUnreportedSaveOfACheckpoint(t *testing.T) {
 }
 
 // TestAfterCheckpoint: the first pass of a training that continues within an epoch ends with that epoch.
-
 func TestAfterCheckpoint(t *testing.T) {
 	for _, c := range []struct {
 		from       origin
@@ -463,9 +416,7 @@ func TestAfterCheckpoint(t *testing.T) {
 }
 
 // TestStatedResumption: a training that continues by itself, as --resumable yes states, is counted from its newest checkpoint,
-
 // although the observer counts from the start of the process.
-
 func TestStatedResumption(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -495,9 +446,7 @@ func TestStatedResumption(t *testing.T) {
 }
 
 // TestCountedFromItsOwnCheckpoint: a training whose steps the observer counts from the start of the process, and which keeps its
-
 // checkpoint itself, is counted on after a restart and remains resumable, also if its checkpoint is not recognised.
-
 func TestCountedFromItsOwnCheckpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -551,9 +500,7 @@ func TestCountedFromItsOwnCheckpoint(t *testing.T) {
 }
 
 // TestBeginsAgainByItsLog: a training that keeps its checkpoint itself and writes a log is found out by that if it begins again, and
-
 // continues without further restarts.
-
 func TestBeginsAgainByItsLog(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -578,9 +525,7 @@ func TestBeginsAgainByItsLog(t *testing.T) {
 }
 
 // TestSaveBeforeTheFirstStep: a training that saves what it has loaded before its first step, and is killed thereafter, continues
-
 // from there.
-
 func TestSaveBeforeTheFirstStep(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -625,9 +570,7 @@ func TestSaveBeforeTheFirstStep(t *testing.T) {
 }
 
 // TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
-
 // deadline, not at the deadline with unsaved work; not at weights, if the script reads progress from its checkpoint.
-
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {
 	const script = `import argparse, torch
 p = argparse.ArgumentParser()
@@ -675,9 +618,7 @@ if args.resume:
 }
 
 // TestRefusedResumeChangesNothing: a resume without a checkpoint, or without the script, is refused, and the record is
-
 // unchanged byte for byte.
-
 func TestRefusedResumeChangesNothing(t *testing.T) {
 	for name, saves := range map[string]bool{"no checkpoint": false, "no script": true} {
 		t.Run(name, func(t *testing.T) {
@@ -717,9 +658,7 @@ func refusedResume(t *testing.T, saves bool) {
 }
 
 // TestSlowFirstEpochsAreNoReason: three slow epochs do not stop a job that meets its deadline; a hopeless one is
-
 // stopped after half of the deadline, unless the user consented.
-
 func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		pace   func(epoch int) float64
@@ -764,9 +703,7 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 }
 
 // TestHopelessWithCheckpoints: a job that writes checkpoints runs to the deadline that it cannot meet, although it is not known
-
 // how it would continue: its user may know.
-
 func TestHopelessWithCheckpoints(t *testing.T) {
 	for saves, want := range map[bool]Code{false: CodeInfeasible, true: CodeGuard} {
 		t.Run(fmt.Sprint(saves), func(t *testing.T) {
@@ -792,12 +729,7 @@ func TestHopelessWithCheckpoints(t *testing.T) {
 }
 
 // runWithSignals is run with the stage's signals.
-
 func (s *stage) runWithSignals() Result {
 	s.interrupts = make(chan os.Signal, 2)
 	return s.agent().Run(s.t.Context(), s.cfg, s.interrupts)
 }
-
-// TestUntouchedEnvironment: a job for which nothing is chosen gets the devices, CPUs and thread variables that it has without the
-
-// agent; others get what is chosen, and of a quota its CPUs as the number of threads.

@@ -42,8 +42,8 @@ type pendingStop struct {
 }
 
 // requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
-// SIGINT if the script handles it by ending its training loop in order, or if the user's Ctrl-C stops a script that does not
-// handle SIGTERM; otherwise SIGTERM. After half of the grace, escalate sends SIGTERM.
+// no signal if it has done all its work; SIGINT if the script handles it by ending its training loop in order, or if the
+// user's Ctrl-C stops a script that does not handle SIGTERM; otherwise SIGTERM. After half of the grace, escalate sends SIGTERM.
 func (r *run) requestStop(l *pendingStop) {
 	if l.Next == nil {
 		r.abandonMove()
@@ -77,6 +77,7 @@ const (
 	byObserver              // its framework saves and stops on request
 	byInterrupt             // SIGINT: the job ends its training loop in order, or does what Ctrl-C makes it do
 	afterWrite              // the job is writing a checkpoint, after which SIGTERM follows
+	atItsEnd                // the job has done all its work and is about to exit
 )
 
 // gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog calls it with its
@@ -87,7 +88,7 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == resumableYes)
 	interrupt, terminate := r.ins.HandlesInterrupt.Value == "yes", r.ins.StopSignal.Value == "SIGTERM"
 	observed := r.savesOnRequest()
-	names := r.resumption.Snapshots
+	names, finished := r.resumption.Snapshots, r.Progress.Finished()
 	return func() (stopMethod, error) {
 		if observed && o.send(&o.saving, observe.Request{Op: observe.SaveAndStop}, 0) == nil {
 			return byObserver, nil
@@ -97,6 +98,9 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 			if err = j.Checkpoint(); err == nil {
 				return bySignal, nil
 			}
+		}
+		if finished {
+			return atItsEnd, err
 		}
 		if interrupt && group != nil && group.Signal(syscall.SIGINT) == nil {
 			return byInterrupt, nil

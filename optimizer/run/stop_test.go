@@ -17,6 +17,8 @@ import (
 	"trainopt/resources"
 )
 
+// TestSlowSaveOnRequest: a training whose steps are long has the time for one, and for the save after it, before SIGTERM follows the
+// request, unless the user states the time for a stop, by the grace or by StopRun.
 func TestSlowSaveOnRequest(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -61,6 +63,59 @@ func TestSlowSaveOnRequest(t *testing.T) {
 	}
 }
 
+// TestStopAtItsEnd: a training that has done all its work when it is asked to stop, and saves a last time, exits by itself and is
+// finished; after half of the grace it is stopped like others.
+func TestStopAtItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		saves, known, hangs bool
+	}{
+		"saves on request": {saves: true, known: true},
+		"saves on request, its last steps are not read": {saves: true},
+		"does not save on request":                      {known: true},
+		"does not exit":                                 {known: true, hangs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"can_save": c.saves, "can_stop": c.saves})
+				last := 5
+				if c.known {
+					last = 6
+				}
+				for a.epoch < last {
+					a.step(6, 1)
+				}
+				s.interrupts <- syscall.SIGTERM
+				if c.saves {
+					s.wait("the request", func(Status) bool { return a.request() != nil })
+					a.report(map[string]any{"event": "progress", "training": 1, "step": 6, "total_steps": 6, "step_seconds": 1, "threads": 2})
+					a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": false, "reason": "the training has finished"})
+				}
+				s.wait("the stop", func(st Status) bool { return st.Phase == "saving" || st.Phase == "stopping" })
+				if c.hangs {
+					s.clock.advance(time.Hour)
+				}
+				s.turn("looks, or a stop", func() {}, func(_ Status, looks int) bool { return !c.hangs && looks == 20 || a.mustGo() })
+				if a.mustGo() {
+					return died("SIGTERM")
+				}
+				return finished
+			}
+			res := s.runWithSignals()
+			want := journal.Done
+			if c.hangs {
+				want = journal.Stopped
+			}
+			if _, stops := s.started()[0].counts(); res.Record.State != want || stops == 0 == c.hangs {
+				t.Errorf("%s, %+v after %d stops; want %s", res.Record.State, res.Record.Exit, stops, want)
+			}
+		})
+	}
+}
+
+// TestGraceOfTheWatchdog: the watchdog allows the time of a save as the loop does, but no more than an announced end of the machine.
 func TestGraceOfTheWatchdog(t *testing.T) {
 	t.Parallel()
 	clock := newHand()
@@ -76,6 +131,7 @@ func TestGraceOfTheWatchdog(t *testing.T) {
 	}
 }
 
+// TestMoveWithoutASave: a training that does not answer the request of a move continues from its own checkpoint, where it is moved to.
 func TestMoveWithoutASave(t *testing.T) {
 	t.Parallel()
 	for saves, want := range map[bool]int{true: 7, false: 4} {
