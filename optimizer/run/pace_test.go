@@ -118,6 +118,42 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
+// TestSlowdown compares the slowdown with its definition.
+func TestSlowdown(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	slower := 0
+	for range 4000 {
+		s := Segment{Blocks: make([]float64, random.IntN(20))}
+		for i := range s.Blocks {
+			s.Blocks[i] = 1 + float64(random.IntN(6))/2
+			if i > len(s.Blocks)/2 {
+				s.Blocks[i] += 2 * float64(random.IntN(2))
+			}
+		}
+		steady, want := s.Blocks[s.warmUp():], 0
+		for n := settledBlocks; n+settledBlocks <= len(steady); n++ {
+			if before := steady[:len(steady)-n]; slices.Min(steady[len(before):]) > warmUpFactor*stat.Median(before) {
+				want = n
+			}
+		}
+		before := steady[:len(steady)-want]
+		for i := 0; want > 0 && i+want <= len(before); i++ {
+			if slices.Min(before[i:i+want]) > warmUpFactor*stat.Median(before) {
+				want = 0
+			}
+		}
+		if want > 0 {
+			slower++
+		}
+		if got := s.slowdown(); got != want {
+			t.Fatalf("%v: %d blocks, want %d", s.Blocks, got, want)
+		}
+	}
+	if slower < 100 {
+		t.Errorf("%d of 4000 became slower", slower)
+	}
+}
+
 // TestPausesAreNotWarmUp: the evaluation after every eighth block of a training counts in its pace.
 func TestPausesAreNotWarmUp(t *testing.T) {
 	s := Segment{Blocks: []float64{9, 3, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 1}}

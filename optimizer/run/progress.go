@@ -181,6 +181,33 @@ func (s *Segment) warmUp() (n int) {
 	return n
 }
 
+// slowdown returns the number of newest blocks that are all slower than the median of those before them by more than
+// warmUpFactor, if they are more than any such series before: another program has started, a device is throttled, samples have
+// become longer. A series of fewer than settledBlocks blocks is a pause.
+func (s *Segment) slowdown() (n int) {
+	steady, least := s.Blocks[s.warmUp():], math.Inf(1)
+	for k := len(steady) - 1; k >= settledBlocks; k-- {
+		if least = min(least, steady[k]); least <= warmUpFactor*slices.Min(steady[:k]) {
+			break
+		}
+		if least > warmUpFactor*stat.Median(steady[:k]) {
+			n = len(steady) - k
+		}
+	}
+	before := steady[:len(steady)-n]
+	slow, longest := 0, settledBlocks-1
+	for _, b := range before {
+		if slow++; b <= warmUpFactor*stat.Median(before) {
+			slow = 0
+		}
+		longest = max(longest, slow)
+	}
+	if n <= longest {
+		return 0
+	}
+	return n
+}
+
 // settled reports whether the pace can be projected: enough steady blocks, of which the first is not slower, nor the newest
 // faster, than the median by more than warmUpFactor.
 func (s *Segment) settled() bool {

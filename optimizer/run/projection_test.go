@@ -142,6 +142,43 @@ func TestOverdueLastUnit(t *testing.T) {
 	}
 }
 
+// TestSlowerSince: a training that has become slower is expected to remain so for as long again, and possibly to its end or not at
+// all.
+func TestSlowerSince(t *testing.T) {
+	checked := 0
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 100 {
+			seconds := 10.0
+			if a.epoch >= 50 {
+				seconds = 30
+			}
+			if !a.work(100, seconds) {
+				return a.leave()
+			}
+		}
+		return finished
+	})
+	s.onStatus = func(st Status) {
+		want := map[float64][2]float64{ // the least and the greatest P50 of the rest in seconds
+			50: {450, 550}, 53: {480, 700}, 60: {520, 900}, 75: {700, 800}, 90: {280, 320},
+		}[st.Done]
+		if want[1] == 0 || st.Finish == nil {
+			return
+		}
+		checked++
+		now, rest := st.Elapsed.Seconds(), 100-st.Done
+		if got := st.Finish.P50 - now; got < want[0] || got > want[1] {
+			t.Errorf("after %g epochs: %.0f s remain, want %v", st.Done, got, want)
+		}
+		if st.Done > 50 && (st.Finish.P5-now > 18*rest || st.Finish.P95-now < 28*rest) {
+			t.Errorf("after %g epochs: %.0f to %.0f s remain, want the earlier pace and the present one", st.Done, st.Finish.P5-now, st.Finish.P95-now)
+		}
+	}
+	if s.run(); checked < 5 {
+		t.Errorf("%d projections", checked)
+	}
+}
+
 // TestPaceInAnotherUnitPredictsNothing: once a log of steps contains epochs as well, the pace of steps is not that of epochs.
 func TestPaceInAnotherUnitPredictsNothing(t *testing.T) {
 	s := newStage(t, func(a *actor) launch.Exit {
