@@ -80,6 +80,10 @@ func recognise(path string, dir bool) (kind, strength) {
 		return named(keras)
 	case ext == ".safetensors":
 		return named(safetensors)
+	case ext == ".pdparams" || ext == ".pdopt" || ext == ".eqx" || ext == ".index" && strings.Contains(lower, "ckpt"): // Paddle, Equinox, TensorFlow
+		return snapshot, strong
+	case ext == ".msgpack" || ext == ".jld2" || ext == ".bson": // Flax, Flux
+		return named(snapshot)
 	case zipName.MatchString(lower):
 		return sb3, strong
 	case ext == ".cbm" || ext == ".cbsnapshot":
