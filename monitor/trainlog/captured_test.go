@@ -103,6 +103,7 @@ func TestStdoutIsNoProgress(t *testing.T) {
 		"timing with a comma":    "Speed: 0.0ms preprocess, 4.5ms inference, 0.0ms loss, 0.2ms postprocess per image\n",
 		"steps a second":         "SPS: 1390\n",
 		"files at the beginning": "3/20 files copied\n",
+		"nested builds":          "[1/3] [2/5] Building CXX object x.o\n",
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(text)
@@ -186,7 +187,13 @@ func TestStdoutBars(t *testing.T) {
 			"        75 iter, 1 epoch / 500 iterations\n", []string{"epoch=1 train_loss=0.5", "epoch=1 total_epochs=20"}},
 		"three counts, Tesseract":     {"At iteration 90/100/100, Mean rms=5.2%, delta=10.1%\n", []string{"step=90"}},
 		"name of a throughput, Flair": {"epoch 1 - iter 5/10 - loss 2.5 - time (sec): 0.12 - samples/sec: 3200.5 - lr: 0.1\n", []string{"epoch=0.5 train_loss=2.5 throughput=3200.5"}},
-		"early stop":                  {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"batches of an epoch, libtorch": {"[ 1/3][20/40] D_loss: 0.6 | G_loss: 1.1\n-> checkpoint 1\n[ 3/3][10/40] D_loss: 0.6 | G_loss: 1.1\n[ 3/3][40/40] D_loss: 0.6 | G_loss: 1.1\n",
+			[]string{"epoch=0.5 total_epochs=3 train_loss=0.6", "epoch=2.25 total_epochs=3 train_loss=0.6", "epoch=3 total_epochs=3 train_loss=0.6"}},
+		"batches of an epoch from zero, PyTorch": {"[0/2][0/1600]\tLoss_D: 1.6\tLoss_G: 5.1\tD(x): 0.5\tD(G(z)): 0.6 / 0.0\n[0/2][400/1600]\tLoss_D: 0.6\tLoss_G: 5.1\n[1/2][800/1600]\tLoss_D: 0.6\tLoss_G: 5.1\n",
+			[]string{"total_epochs=2", "epoch=0.25 total_epochs=2", "epoch=1.5 total_epochs=2"}},
+		"batches of an epoch, Swin": {"[2024-05-01 10:00:00 swin] (main.py 200): INFO Train: [0/300][10/40]\teta 0:14:22 lr 0.000000\t time 0.3\tloss 6.9 (6.9)\n",
+			[]string{"epoch=0.25 total_epochs=300 train_loss=6.9"}},
+		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)

@@ -214,6 +214,10 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 	if !math.IsNaN(f.step) {
 		return false, false
 	}
+	if math.IsNaN(f.epoch) && p.nested(i, text, f.result) {
+		f.epoch, f.epochs, f.within = t.number, t.of, true
+		t, after = &p.toks[i+1], p.toks[i+2:]
+	}
 	_, loss := r.Value(TrainLoss)
 	b := bar{label: labelOf(before), at: t.number, of: t.of, loss: loss || !t.bar, epoch: p.epoch > 0 || !math.IsNaN(f.epoch), elapsed: barElapsed(text)}
 	if !t.bar && !loss && !b.epoch && (wordsAfter(after) || b.label != "") { // "[3/20] Building", "3/20 files"
@@ -231,6 +235,19 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 		f.step, f.steps = t.number, t.of
 	}
 	return true, false
+}
+
+// nested reports whether the count at an index is that of epochs, with the count of batches beside it: "[ 1/30][100/938]". Words
+// after them have values, unlike in "[1/3] [2/5] Building".
+func (p *progressParser) nested(i int, text []byte, result bool) bool {
+	if i+1 >= len(p.toks) || !p.toks[i].bracket || !hasWord(text, "][") && !hasWord(text, "] [") {
+		return false
+	}
+	t, after := &p.toks[i+1], p.toks[i+2:]
+	if !t.bracket || t.decimal || !(t.of > 0) || t.number < 0 || t.number > t.of {
+		return false
+	}
+	return result || !wordsAfter(after) || slices.ContainsFunc(after, func(t token) bool { return t.labeled && !math.IsNaN(t.number) })
 }
 
 // wordsAfter reports whether toks contain a word that is not a unit.
