@@ -103,6 +103,8 @@ func TestStdoutIsNoProgress(t *testing.T) {
 		"timing with a comma":    "Speed: 0.0ms preprocess, 4.5ms inference, 0.0ms loss, 0.2ms postprocess per image\n",
 		"steps a second":         "SPS: 1390\n",
 		"files at the beginning": "3/20 files copied\n",
+		"settings of kohya":      "  num batches per epoch / 1epochのバッチ数: 100\n  num epochs / epoch数: 10\n  gradient accumulation steps / 勾配を合計するステップ数 = 1\n  total optimization steps / 学習ステップ数: 1000\n",
+		"settings, singular":     "num epoch: 10\nTotal step: 500\n",
 		"nested builds":          "[1/3] [2/5] Building CXX object x.o\n",
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
@@ -193,7 +195,8 @@ func TestStdoutBars(t *testing.T) {
 			[]string{"total_epochs=2", "epoch=0.25 total_epochs=2", "epoch=1.5 total_epochs=2"}},
 		"batches of an epoch, Swin": {"[2024-05-01 10:00:00 swin] (main.py 200): INFO Train: [0/300][10/40]\teta 0:14:22 lr 0.000000\t time 0.3\tloss 6.9 (6.9)\n",
 			[]string{"epoch=0.25 total_epochs=300 train_loss=6.9"}},
-		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"no settings": {"Total steps: 400/1000\nTotal loss: 0.5, epoch: 3\nTotal epoch: 4/10\n", []string{"step=400 total_steps=1000", "epoch=3 train_loss=0.5", "epoch=3 total_epochs=10"}},
+		"early stop":  {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)

@@ -280,7 +280,7 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		}
 	}
 	switch {
-	case larger[word] && p.labels(i):
+	case larger[word] && p.labels(i), (role == roleEpoch || role == roleStep) && !f.result && p.setting(i):
 		return false
 	case role == roleEpoch && t.over && i > 1: // "1 epoch / 20 epochs", "1 epoch / 500 iterations"
 		if done := p.toks[i-2].number; i+1 < len(p.toks) && p.toks[i+1].word == "epochs" && done <= t.number {
@@ -306,6 +306,12 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		return p.result(role, word, before, t, f, r)
 	}
 	return throughputUnit(p.toks, i, r)
+}
+
+// setting reports whether the number at an index ends a line that states a setting, such as "num epochs / epoch数: 10".
+func (p *progressParser) setting(i int) bool {
+	first, t := p.toks[0].word, &p.toks[i]
+	return (first == "num" || first == "total") && i == len(p.toks)-1 && t.labeled && math.IsNaN(t.of)
 }
 
 // epochWord reports whether a bar is labelled "epoch" or "epochs" without a number, so that it counts epochs.
