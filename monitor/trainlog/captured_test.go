@@ -196,7 +196,19 @@ func TestStdoutBars(t *testing.T) {
 		"batches of an epoch, Swin": {"[2024-05-01 10:00:00 swin] (main.py 200): INFO Train: [0/300][10/40]\teta 0:14:22 lr 0.000000\t time 0.3\tloss 6.9 (6.9)\n",
 			[]string{"epoch=0.25 total_epochs=300 train_loss=6.9"}},
 		"no settings": {"Total steps: 400/1000\nTotal loss: 0.5, epoch: 3\nTotal epoch: 4/10\n", []string{"step=400 total_steps=1000", "epoch=3 train_loss=0.5", "epoch=3 total_epochs=10"}},
-		"early stop":  {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"YOLOv5": {"      Epoch    GPU_mem   box_loss   obj_loss   cls_loss  Instances       Size\n        0/2      3.5G     0.0456    0.06789    0.01789        229        640:  50%|#####     | 4/8 [00:05<00:05,  1.31s/it]\r" +
+			"        0/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n" +
+			"                 Class     Images  Instances          P          R      mAP50   mAP50-95: 100%|##########| 4/4 [00:02<00:00,  1.6it/s]\n" +
+			"        1/2      3.5G     0.0456    0.06789    0.01789        229        640:  50%|#####     | 4/8 [00:05<00:05,  1.31s/it]\r        2/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n",
+			[]string{"epoch=0.5 total_epochs=3", "epoch=1 total_epochs=3", "epoch=1.5 total_epochs=3", "epoch=3 total_epochs=3"}},
+		"YOLOv5, one epoch": {"      Epoch    GPU_mem   box_loss   obj_loss   cls_loss  Instances       Size\n        0/0      3.5G     0.0456    0.06789    0.01789        229        640:  50%|#####     | 4/8 [00:05<00:05,  1.31s/it]\n", []string{"epoch=0.5 total_epochs=1"}},
+		"YOLOv8 twice": {"      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n        3/3      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n" +
+			"        1/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n",
+			[]string{"epoch=3 total_epochs=3", "epoch=1 total_epochs=2"}},
+		"YOLOv8 after an epoch of the user": {"epoch 0\n      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n        1/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n" +
+			"        2/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n",
+			[]string{"epoch=1 total_epochs=2", "epoch=2 total_epochs=2"}},
+		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)
