@@ -184,6 +184,9 @@ func TestStdoutBars(t *testing.T) {
 			[]string{"train_loss=20.5", "step=50", "train_loss=9.5", "epoch=1"}},
 		"result after its step, Coqui": {" > EPOCH: 0/10\n   --> TIME: 2026-11-28 18:01:03 -- STEP: 0/50 -- GLOBAL_STEP: 0\n     | > loss: 2.5  (2.5)\n > EPOCH: 1/10\n",
 			[]string{"total_epochs=10", "total_epochs=10 train_loss=2.5", "epoch=1 total_epochs=10"}},
+		"evaluation within an epoch, PaddleOCR": {"ppocr INFO: epoch: [2/500], global_step: 1020, lr: 0.000100, loss: 5.1, eta: 1 day, 0:00:00\nppocr INFO: best metric, acc: 0.3, best_epoch: 1\n" +
+			"ppocr INFO: epoch: [2/500], global_step: 1030, loss: 5.0\nepoch: 2, val_loss: 4.5\n",
+			[]string{"epoch=1 total_epochs=500 step=1020 train_loss=5.1", "total_epochs=500 train_accuracy=0.3", "epoch=1 total_epochs=500 step=1030 train_loss=5", "epoch=2 total_epochs=500 test_loss=4.5"}},
 		"time of an epoch, MindSpore": {"epoch: 1 step: 1875, loss is 0.05\nTrain epoch time: 5673.2 ms, per step time: 3.0 ms\n", []string{"step=1875", "epoch=1 epoch_time=5.6732"}},
 		"Chainer": {"epoch       main/loss   elapsed_time\n\x1b[J1           0.5         1.2\n\x1b[J     total [##........] 10.00%\nthis epoch [..........]  0.00%\n        60 iter, 1 epoch / 20 epochs\n" +
 			"        75 iter, 1 epoch / 500 iterations\n", []string{"epoch=1 train_loss=0.5", "epoch=1 total_epochs=20"}},

@@ -40,7 +40,7 @@ type progressParser struct {
 	// Completed fraction of the current epoch, 0 to 1. A later bar in the same epoch, such as that of validation,
 	// does not lower it.
 	part   float64
-	within bool // the last position named a step, and its result may follow
+	within bool // the last position named a step without its total, or one whose result may follow
 	bars   barState
 	header []string // of the last table that is aligned by blanks
 	toks   []token  // scratch
@@ -383,7 +383,7 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	setPositive(r, Step, f.step)
 	setPositive(r, TotalSteps, f.steps)
 	if !math.IsNaN(f.epoch) || !math.IsNaN(f.step) {
-		p.within = !math.IsNaN(f.step) && !f.result
+		p.within = !math.IsNaN(f.step) && !(f.result && f.steps > 0)
 	}
 	if p.epoch == 0 || f.epochIsComplete {
 		return
