@@ -103,6 +103,9 @@ func TestStdoutIsNoProgress(t *testing.T) {
 		"timing with a comma":    "Speed: 0.0ms preprocess, 4.5ms inference, 0.0ms loss, 0.2ms postprocess per image\n",
 		"steps a second":         "SPS: 1390\n",
 		"files at the beginning": "3/20 files copied\n",
+		"settings of kohya":      "  num batches per epoch / 1epochのバッチ数: 100\n  num epochs / epoch数: 10\n  gradient accumulation steps / 勾配を合計するステップ数 = 1\n  total optimization steps / 学習ステップ数: 1000\n",
+		"settings, singular":     "num epoch: 10\nTotal step: 500\n",
+		"nested builds":          "[1/3] [2/5] Building CXX object x.o\n",
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(text)
@@ -181,12 +184,34 @@ func TestStdoutBars(t *testing.T) {
 			[]string{"train_loss=20.5", "step=50", "train_loss=9.5", "epoch=1"}},
 		"result after its step, Coqui": {" > EPOCH: 0/10\n   --> TIME: 2026-11-28 18:01:03 -- STEP: 0/50 -- GLOBAL_STEP: 0\n     | > loss: 2.5  (2.5)\n > EPOCH: 1/10\n",
 			[]string{"total_epochs=10", "total_epochs=10 train_loss=2.5", "epoch=1 total_epochs=10"}},
+		"evaluation within an epoch, PaddleOCR": {"ppocr INFO: epoch: [2/500], global_step: 1020, lr: 0.000100, loss: 5.1, eta: 1 day, 0:00:00\nppocr INFO: best metric, acc: 0.3, best_epoch: 1\n" +
+			"ppocr INFO: epoch: [2/500], global_step: 1030, loss: 5.0\nepoch: 2, val_loss: 4.5\n",
+			[]string{"epoch=1 total_epochs=500 step=1020 train_loss=5.1", "total_epochs=500 train_accuracy=0.3", "epoch=1 total_epochs=500 step=1030 train_loss=5", "epoch=2 total_epochs=500 test_loss=4.5"}},
 		"time of an epoch, MindSpore": {"epoch: 1 step: 1875, loss is 0.05\nTrain epoch time: 5673.2 ms, per step time: 3.0 ms\n", []string{"step=1875", "epoch=1 epoch_time=5.6732"}},
 		"Chainer": {"epoch       main/loss   elapsed_time\n\x1b[J1           0.5         1.2\n\x1b[J     total [##........] 10.00%\nthis epoch [..........]  0.00%\n        60 iter, 1 epoch / 20 epochs\n" +
 			"        75 iter, 1 epoch / 500 iterations\n", []string{"epoch=1 train_loss=0.5", "epoch=1 total_epochs=20"}},
 		"three counts, Tesseract":     {"At iteration 90/100/100, Mean rms=5.2%, delta=10.1%\n", []string{"step=90"}},
 		"name of a throughput, Flair": {"epoch 1 - iter 5/10 - loss 2.5 - time (sec): 0.12 - samples/sec: 3200.5 - lr: 0.1\n", []string{"epoch=0.5 train_loss=2.5 throughput=3200.5"}},
-		"early stop":                  {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+		"batches of an epoch, libtorch": {"[ 1/3][20/40] D_loss: 0.6 | G_loss: 1.1\n-> checkpoint 1\n[ 3/3][10/40] D_loss: 0.6 | G_loss: 1.1\n[ 3/3][40/40] D_loss: 0.6 | G_loss: 1.1\n",
+			[]string{"epoch=0.5 total_epochs=3 train_loss=0.6", "epoch=2.25 total_epochs=3 train_loss=0.6", "epoch=3 total_epochs=3 train_loss=0.6"}},
+		"batches of an epoch from zero, PyTorch": {"[0/2][0/1600]\tLoss_D: 1.6\tLoss_G: 5.1\tD(x): 0.5\tD(G(z)): 0.6 / 0.0\n[0/2][400/1600]\tLoss_D: 0.6\tLoss_G: 5.1\n[1/2][800/1600]\tLoss_D: 0.6\tLoss_G: 5.1\n",
+			[]string{"total_epochs=2", "epoch=0.25 total_epochs=2", "epoch=1.5 total_epochs=2"}},
+		"batches of an epoch, Swin": {"[2024-05-01 10:00:00 swin] (main.py 200): INFO Train: [0/300][10/40]\teta 0:14:22 lr 0.000000\t time 0.3\tloss 6.9 (6.9)\n",
+			[]string{"epoch=0.25 total_epochs=300 train_loss=6.9"}},
+		"no settings": {"Total steps: 400/1000\nTotal loss: 0.5, epoch: 3\nTotal epoch: 4/10\n", []string{"step=400 total_steps=1000", "epoch=3 train_loss=0.5", "epoch=3 total_epochs=10"}},
+		"YOLOv5": {"      Epoch    GPU_mem   box_loss   obj_loss   cls_loss  Instances       Size\n        0/2      3.5G     0.0456    0.06789    0.01789        229        640:  50%|#####     | 4/8 [00:05<00:05,  1.31s/it]\r" +
+			"        0/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n" +
+			"                 Class     Images  Instances          P          R      mAP50   mAP50-95: 100%|##########| 4/4 [00:02<00:00,  1.6it/s]\n" +
+			"        1/2      3.5G     0.0456    0.06789    0.01789        229        640:  50%|#####     | 4/8 [00:05<00:05,  1.31s/it]\r        2/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n",
+			[]string{"epoch=0.5 total_epochs=3", "epoch=1 total_epochs=3", "epoch=1.5 total_epochs=3", "epoch=3 total_epochs=3"}},
+		"YOLOv5, one epoch": {"      Epoch    GPU_mem   box_loss   obj_loss   cls_loss  Instances       Size\n        0/0      3.5G     0.0456    0.06789    0.01789        229        640:  50%|#####     | 4/8 [00:05<00:05,  1.31s/it]\n", []string{"epoch=0.5 total_epochs=1"}},
+		"YOLOv8 twice": {"      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n        3/3      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n" +
+			"        1/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n",
+			[]string{"epoch=3 total_epochs=3", "epoch=1 total_epochs=2"}},
+		"YOLOv8 after an epoch of the user": {"epoch 0\n      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n        1/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n" +
+			"        2/2      3.5G     0.0456    0.06789    0.01789        229        640: 100%|##########| 8/8 [00:10<00:00,  1.31s/it]\n",
+			[]string{"epoch=1 total_epochs=2", "epoch=2 total_epochs=2"}},
+		"early stop": {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
 		b.write(c.text)

@@ -40,7 +40,7 @@ type progressParser struct {
 	// Completed fraction of the current epoch, 0 to 1. A later bar in the same epoch, such as that of validation,
 	// does not lower it.
 	part   float64
-	within bool // the last position named a step, and its result may follow
+	within bool // the last position named a step without its total, or one whose result may follow
 	bars   barState
 	header []string // of the last table that is aligned by blanks
 	toks   []token  // scratch
@@ -214,6 +214,10 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 	if !math.IsNaN(f.step) {
 		return false, false
 	}
+	if math.IsNaN(f.epoch) && p.nested(i, text, f.result) {
+		f.epoch, f.epochs, f.within = t.number, t.of, true
+		t, after = &p.toks[i+1], p.toks[i+2:]
+	}
 	_, loss := r.Value(TrainLoss)
 	b := bar{label: labelOf(before), at: t.number, of: t.of, loss: loss || !t.bar, epoch: p.epoch > 0 || !math.IsNaN(f.epoch), elapsed: barElapsed(text)}
 	if !t.bar && !loss && !b.epoch && (wordsAfter(after) || b.label != "") { // "[3/20] Building", "3/20 files"
@@ -231,6 +235,19 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 		f.step, f.steps = t.number, t.of
 	}
 	return true, false
+}
+
+// nested reports whether the count at an index is that of epochs, with the count of batches beside it: "[ 1/30][100/938]". Words
+// after them have values, unlike in "[1/3] [2/5] Building".
+func (p *progressParser) nested(i int, text []byte, result bool) bool {
+	if i+1 >= len(p.toks) || !p.toks[i].bracket || !hasWord(text, "][") && !hasWord(text, "] [") {
+		return false
+	}
+	t, after := &p.toks[i+1], p.toks[i+2:]
+	if !t.bracket || t.decimal || !(t.of > 0) || t.number < 0 || t.number > t.of {
+		return false
+	}
+	return result || !wordsAfter(after) || slices.ContainsFunc(after, func(t token) bool { return t.labeled && !math.IsNaN(t.number) })
 }
 
 // wordsAfter reports whether toks contain a word that is not a unit.
@@ -263,7 +280,7 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		}
 	}
 	switch {
-	case larger[word] && p.labels(i):
+	case larger[word] && p.labels(i), (role == roleEpoch || role == roleStep) && !f.result && p.setting(i):
 		return false
 	case role == roleEpoch && t.over && i > 1: // "1 epoch / 20 epochs", "1 epoch / 500 iterations"
 		if done := p.toks[i-2].number; i+1 < len(p.toks) && p.toks[i+1].word == "epochs" && done <= t.number {
@@ -289,6 +306,12 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		return p.result(role, word, before, t, f, r)
 	}
 	return throughputUnit(p.toks, i, r)
+}
+
+// setting reports whether the number at an index ends a line that states a setting, such as "num epochs / epoch数: 10".
+func (p *progressParser) setting(i int) bool {
+	first, t := p.toks[0].word, &p.toks[i]
+	return (first == "num" || first == "total") && i == len(p.toks)-1 && t.labeled && math.IsNaN(t.of)
 }
 
 // epochWord reports whether a bar is labelled "epoch" or "epochs" without a number, so that it counts epochs.
@@ -360,7 +383,7 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	setPositive(r, Step, f.step)
 	setPositive(r, TotalSteps, f.steps)
 	if !math.IsNaN(f.epoch) || !math.IsNaN(f.step) {
-		p.within = !math.IsNaN(f.step) && !f.result
+		p.within = !math.IsNaN(f.step) && !(f.result && f.steps > 0)
 	}
 	if p.epoch == 0 || f.epochIsComplete {
 		return

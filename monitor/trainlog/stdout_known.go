@@ -145,10 +145,10 @@ func (p *progressParser) metric(name string, v float64, r *Row) {
 }
 
 // ultralyticsRow parses rows of Ultralytics' table: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━
-// 2/4".
+// 2/4". YOLOv5 counts from 0 to the number of the last epoch: "0/3" is the first of four.
 func (p *progressParser) ultralyticsRow(r *Row) bool {
 	first, last := &p.toks[0], token{of: math.NaN()}
-	if len(p.header) < 2 || p.header[1] != "gpu_mem" || !(first.of > 0) || first.bracket || first.bar || first.number < 1 || len(p.toks) < 4 {
+	if len(p.header) < 2 || p.header[1] != "gpu_mem" || !(first.of >= 0) || first.bracket || first.bar || first.number < 0 || len(p.toks) < 4 {
 		return false
 	}
 	for i := range p.toks[1:] {
@@ -159,7 +159,11 @@ func (p *progressParser) ultralyticsRow(r *Row) bool {
 	if math.IsNaN(last.of) {
 		return false
 	}
-	p.epoch, p.total = first.number, first.of
+	if zero := first.number == 0 || p.zero != nil && *p.zero && p.total == first.of+1; zero {
+		p.epoch, p.total, p.zero = first.number+1, first.of+1, &zero
+	} else {
+		p.epoch, p.total = first.number, first.of
+	}
 	setPositive(r, TotalEpochs, p.total)
 	setPositive(r, Epoch, p.epoch-1+math.Min(1, last.number/last.of))
 	return true
