@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,6 +67,37 @@ func TestRemoveRefusesRunningJob(t *testing.T) {
 		if code, _, errs := w.run("runs", "rm", id); code != run.CodeDone {
 			t.Errorf("%s: rm of a stopped run: exit %d\n%s", name, code, errs)
 		}
+	}
+}
+
+// TestRestartedContainer: a training continues its run in a restarted container, whose pids are new, although the state of the
+// run has just been written.
+func TestRestartedContainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("work.sh", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.1; done\n")
+	dir, _ := w.orphan(false, "--train", "work.sh")
+	path := filepath.Join(dir, "lock")
+	var holder map[string]any
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &holder)
+	}
+	if err != nil || holder["pid_namespace"] == nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	holder["pid_namespace"] = "pid:[1]"
+	soon := time.Now().Add(20 * time.Second)
+	if data, err = json.Marshal(holder); err == nil {
+		err = errors.Join(os.WriteFile(path, data, 0o600), os.Chtimes(filepath.Join(dir, "state"), soon, soon))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("go", "")
+	code, rec, errs := w.record(append(slices.Clone(secondly), "--train", "work.sh")...)
+	if code != run.CodeDone || rec.RunID != filepath.Base(dir) {
+		t.Errorf("exit %d, run %s; want the orphaned %s\n%s", code, rec.RunID, filepath.Base(dir), errs)
 	}
 }
 

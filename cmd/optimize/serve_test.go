@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +119,48 @@ func TestServeStopsAndResumes(t *testing.T) {
 	if code, answer := s.post("/runs/"+id+"/prefer", "prefer=time"); code != http.StatusConflict {
 		t.Errorf("prefer on a stopped run: %d %v", code, answer)
 	}
+}
+
+// TestServeResumesInTheSameEnvironment: a run is resumed from the page only if the server has the variables of its first start.
+func TestServeResumesInTheSameEnvironment(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	plain := slices.Clip(w.environ)
+	w.environ = append(plain, "HF_HOME=/HIDDEN/hub", "LD_LIBRARY_PATH=/HIDDEN/lib", "TRAIN_KEY=HIDDEN", "SSH_TTY=/dev/pts/1", "TERM=xterm")
+	full := w.environ
+	agent := w.agent("--train", w.write("count.py", counting), "--epochs", "2000", "--cpus", "1", "--quiet")
+	dir := w.latest("trained for five epochs", func(dir string, _ *journal.Record) bool { return rows(dir) >= 5 })
+	id := filepath.Base(dir)
+	if code, _, errs := w.run("runs", "stop", id); code != run.CodeDone {
+		t.Fatalf("stop: exit %d\n%s", code, errs)
+	}
+	_ = agent.Wait()
+	path := filepath.Join(dir, "environment.json")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o600 {
+		t.Fatalf("%v %v", info, err)
+	}
+	if data, err := os.ReadFile(path); err != nil || strings.Contains(string(data), "HIDDEN") || !strings.Contains(string(data), `"TRAIN_KEY"`) || strings.Contains(string(data), "SSH_TTY") {
+		t.Errorf("%v: %s", err, data)
+	}
+	w.environ = append(plain, "HF_HOME=/elsewhere", "TRAIN_KEY=HIDDEN", "ADDED=1", "TERM=dumb")
+	want := "the environment of the server differs from the training's in HF_HOME, LD_LIBRARY_PATH: resume in the shell of the training: optimize runs resume " + id
+	if code, answer := w.serve().post("/runs/"+id+"/resume", ""); code != http.StatusConflict || !strings.Contains(fmt.Sprint(answer["error"]), want) {
+		t.Errorf("resume in another environment: %d %v", code, answer)
+	}
+	if rec, err := journal.ReadRecord(dir); err != nil || rec.State != journal.Stopped {
+		t.Errorf("after the refusal: %v %+v", err, rec)
+	}
+	w.environ = full
+	s := w.serve()
+	if code, answer := s.post("/runs/"+id+"/resume", ""); code != http.StatusOK {
+		t.Fatalf("resume: %d %v", code, answer)
+	}
+	if code, answer := s.post("/runs/"+id+"/stop", ""); code >= 300 {
+		t.Fatalf("stop of the resumed run: %d %v", code, answer)
+	}
+	w.latest("stopped", func(dir string, rec *journal.Record) bool { return rec.State == journal.Stopped })
 }
 
 // TestTrainServe follows a training on the page that its own agent serves.

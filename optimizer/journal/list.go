@@ -21,7 +21,7 @@ type Entry struct {
 	// Record is nil if it cannot be read; Err is then the reason.
 	Record *Record
 	Err    error
-	// Agent is the agent that holds the run, nil if none does. A record in state "running" without an agent is of an
+	// Agent is the agent that works on the run, see HolderOf; nil if none does. A record in state "running" without an agent is of an
 	// interrupted run, which can be resumed.
 	Agent *Holder
 }

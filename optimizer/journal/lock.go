@@ -25,23 +25,49 @@ type Holder struct {
 	Host    string    `json:"host"`
 	Started time.Time `json:"started"` // start of that process
 	Since   time.Time `json:"since"`   // when it locked the run
+	// PIDNamespace is the namespace of PID; empty in the locks of earlier versions.
+	PIDNamespace string `json:"pid_namespace,omitempty"`
 	// Command is the name of a command that holds the run for a moment, such as "runs rm"; empty for an agent.
 	Command string `json:"command,omitempty"`
 }
 
-// Alive reports whether that very process is alive on this machine.
+// Alive reports whether that very process is alive on this machine, under that pid.
 func (h *Holder) Alive() bool {
-	if h == nil || h.PID <= 0 || h.BootID != resources.BootID() {
+	if h == nil || h.PID <= 0 || h.elsewhere() {
 		return false
 	}
 	start, err := startTicks(h.PID)
 	return err == nil && start == h.Start
 }
 
+// elsewhere reports whether the pid is of another machine or container, so that it cannot be seen here whether it lives.
+func (h *Holder) elsewhere() bool {
+	return h.BootID != resources.BootID() || h.PIDNamespace != "" && h.PIDNamespace != pidNamespace()
+}
+
+// pidNamespace identifies the namespace of the pids of this process; empty if it is unknown.
+func pidNamespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return name
+}
+
 // passing reports whether a lock that cannot be taken is about to have another holder, or none: the one that has just taken it
 // has not yet written its identity, or the last one was killed while it started a process, which has a copy of the descriptor
 // until it executes its program.
-func (h *Holder) passing() bool { return h == nil || h.BootID == resources.BootID() && !h.Alive() }
+func (h *Holder) passing() bool { return h == nil || !h.elsewhere() && !h.Alive() }
+
+// Place tells where a holder works whose process is on another machine or in another container, such as "on n0"; empty for one
+// that can be seen from here.
+func (h *Holder) Place() string {
+	host, _ := os.Hostname()
+	switch {
+	case h == nil || !h.elsewhere():
+		return ""
+	case h.Host != host && h.Host != "":
+		return "on " + h.Host
+	}
+	return "elsewhere"
+}
 
 // String describes the holder for an error message.
 func (h *Holder) String() string {
@@ -53,8 +79,8 @@ func (h *Holder) String() string {
 	if !h.Started.IsZero() {
 		s += ", started " + h.Started.Format(form)
 	}
-	if host, _ := os.Hostname(); h.Host != host {
-		s += ", on " + h.Host
+	if place := h.Place(); place != "" {
+		s += ", " + place
 	}
 	return s + ", at work on it since " + h.Since.Format(form)
 }
@@ -78,8 +104,8 @@ func (e *LockedError) Error() string {
 //
 // The lock is an flock(2), which the kernel releases when its holder dies; on a file system without flock, the
 // holder's pid and start time decide. Lock waits up to signOfLife for a lock that is held for a dead agent. Some network
-// file systems lock for each machine alone: if the last holder was on another one and has not released the run, Lock waits
-// as long whether the state of the run is still being written.
+// file systems lock for each machine alone: if the last holder was on another one, or in a container where its pid cannot be
+// seen, and has not released the run, Lock waits as long whether the state of the run is still being written.
 func (r *Run) Lock() (unlock func(), err error) { return r.lock("") }
 
 // LockFor is Lock for a command that is no agent. It waits for up to wait while another such command holds the run.
@@ -121,7 +147,9 @@ func (r *Run) lock(command string) (unlock func(), err error) {
 		f.Close()
 		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
 	}
-	if host, _ := os.Hostname(); last != nil && last.Host != host && r.isBeingWritten() {
+	host, _ := os.Hostname()
+	decided := kernel && last != nil && last.BootID == resources.BootID() // the kernel that granted the lock is that of the last holder
+	if last != nil && (last.Host != host || !decided && last.elsewhere() && r.isFresh()) && r.isBeingWritten() {
 		release(f)
 		return nil, &LockedError{Dir: r.dir, Holder: last}
 	}
@@ -145,24 +173,35 @@ func (r *Run) LockInfo() (os.FileInfo, error) { return os.Stat(r.Path(lockFile))
 // signOfLife is the time within which an agent at work replaces the state of its run, on a slow network file system too.
 var signOfLife = 10 * time.Second
 
-// isBeingWritten reports whether the state of the run is replaced within signOfLife. The file is opened each time, because
-// a network file system revalidates it only then.
-func (r *Run) isBeingWritten() bool {
-	look := func() os.FileInfo {
-		f, err := os.Open(r.Path(stateFile))
-		if err != nil {
-			return nil
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return nil
-		}
-		return info
+// stateInfo describes the state of the run; nil if it cannot be read. The file is opened each time, because a network file
+// system revalidates it only then.
+func (r *Run) stateInfo() os.FileInfo {
+	f, err := regular.Open(r.Path(stateFile), maxFile)
+	if err != nil {
+		return nil
 	}
-	before := look()
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// freshFor is the age up to which a state shows that an agent is at work: signOfLife, and the difference of two clocks.
+var freshFor = 30 * time.Second
+
+// isFresh reports whether the state of the run was replaced recently.
+func (r *Run) isFresh() bool {
+	info := r.stateInfo()
+	return info != nil && time.Since(info.ModTime()).Abs() < freshFor
+}
+
+// isBeingWritten reports whether the state of the run is replaced within signOfLife.
+func (r *Run) isBeingWritten() bool {
+	before := r.stateInfo()
 	for end := time.Now().Add(signOfLife); time.Now().Before(end); time.Sleep(signOfLife / 40) {
-		now := look()
+		now := r.stateInfo()
 		if now != nil && (before == nil || !os.SameFile(before, now) || !before.ModTime().Equal(now.ModTime())) {
 			return true
 		}
@@ -170,14 +209,16 @@ func (r *Run) isBeingWritten() bool {
 	return false
 }
 
-// HolderOf returns the living agent that holds a run directory; nil if none does.
+// HolderOf returns the agent that works on a run; nil if none does. One whose process cannot be seen from here, on another
+// machine or in another container, counts while it replaces the state of the run: signal or succeed only one that is Alive.
 func HolderOf(dir string) *Holder {
-	f, err := regular.Open((&Run{dir: dir}).Path(lockFile), regular.Settings)
+	r := &Run{dir: dir}
+	f, err := regular.Open(r.Path(lockFile), regular.Settings)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	if h := readHolder(f); h.Alive() && h.Command == "" {
+	if h := readHolder(f); h != nil && h.Command == "" && (h.Alive() || h.elsewhere() && r.isFresh()) {
 		return h
 	}
 	return nil
@@ -228,7 +269,7 @@ func writeHolder(f *os.File, h Holder) error {
 
 // self returns the identity of this process as a holder.
 func self(now time.Time, command string) Holder {
-	h := Holder{PID: os.Getpid(), BootID: resources.BootID(), Since: now.Round(0), Command: command}
+	h := Holder{PID: os.Getpid(), BootID: resources.BootID(), PIDNamespace: pidNamespace(), Since: now.Round(0), Command: command}
 	h.Host, _ = os.Hostname()
 	h.Start, _ = startTicks(h.PID)
 	if up, err := os.ReadFile("/proc/uptime"); err == nil {

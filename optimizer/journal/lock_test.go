@@ -284,6 +284,87 @@ func TestAgentOnAnotherMachine(t *testing.T) {
 	unlock()
 }
 
+// TestAgentThatCannotBeSeen: an agent of another machine or container is at work while it replaces the state of its run. It is
+// never Alive, its run is not locked while the state is being written, and taken over afterwards.
+func TestAgentThatCannotBeSeen(t *testing.T) {
+	usual, usually := signOfLife, freshFor
+	freshFor = time.Hour
+	t.Cleanup(func() { signOfLife, freshFor = usual, usually })
+	machine := func(h *Holder) { h.Host, h.BootID = "n0", "another" }
+	container := func(h *Holder) { h.PIDNamespace = "pid:[1]" }
+	for name, c := range map[string]struct {
+		change func(*Holder)
+		age    time.Duration // of the state
+		place  string        // empty: no agent is at work
+	}{
+		"another machine":                  {machine, 0, "on n0"},
+		"another machine of this name":     {func(h *Holder) { h.BootID = "another" }, 0, "elsewhere"},
+		"a container":                      {container, 0, "elsewhere"},
+		"another machine, clock ahead":     {machine, -time.Minute, "on n0"},
+		"another machine, long ago":        {machine, 2 * time.Hour, ""},
+		"another machine, clock far ahead": {machine, -2 * time.Hour, ""},
+		"a container, long ago":            {container, 2 * time.Hour, ""},
+		"a command on another machine":     {func(h *Holder) { machine(h); h.Command = "runs rm" }, 0, ""},
+		"dead, of this machine":            {func(h *Holder) { h.Start++ }, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := onDisk(t)
+			holder := self(time.Now(), "")
+			c.change(&holder)
+			data, err := json.Marshal(holder)
+			must(t, err)
+			must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
+			if h := HolderOf(r.Dir()); h != nil {
+				t.Errorf("without a state: %v", h)
+			}
+			must(t, os.WriteFile(r.Path(stateFile), []byte("1"), 0o600))
+			at := time.Now().Add(-c.age)
+			must(t, os.Chtimes(r.Path(stateFile), at, at))
+			h := HolderOf(r.Dir())
+			if (h != nil) != (c.place != "") || h.Alive() || h.Place() != c.place || h != nil && !strings.Contains(h.String(), ", "+c.place) {
+				t.Errorf("%v at work, alive %t, %q; want %q", h, h.Alive(), h.Place(), c.place)
+			}
+			must(t, os.Truncate(r.Path(lockFile), 0))
+			if h := HolderOf(r.Dir()); h != nil {
+				t.Errorf("after it has released the run: %v", h)
+			}
+		})
+	}
+	signOfLife = time.Minute
+	r := onDisk(t) // another machine of this name
+	other := self(time.Now(), "")
+	other.BootID = "another"
+	data, err := json.Marshal(other)
+	must(t, err)
+	must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	must(t, os.WriteFile(r.Path(stateFile), []byte("1"), 0o600))
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				os.WriteFile(r.Path(stateFile), []byte(fmt.Sprint(i)), 0o600)
+			}
+		}
+	}()
+	var locked *LockedError
+	if _, err := r.Lock(); !errors.As(err, &locked) {
+		t.Errorf("locked beside an agent of another machine: %v", err)
+	}
+	if err := Remove(r.Dir()); !errors.As(err, &locked) {
+		t.Errorf("removed beside an agent of another machine: %v", err)
+	}
+	close(stop)
+	<-stopped
+	signOfLife = time.Second
+	unlock, err := r.Lock()
+	must(t, err)
+	unlock()
+}
+
 // TestHolderKilledWhileAChildIsBeingStarted: the lock of an agent that was killed while it started a process is taken over as
 // soon as that process has executed its program.
 func TestHolderKilledWhileAChildIsBeingStarted(t *testing.T) {

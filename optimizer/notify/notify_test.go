@@ -1,10 +1,12 @@
 package notify
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,5 +165,71 @@ func TestFailures(t *testing.T) {
 	busy.mu.Unlock()
 	if data, _ := os.ReadFile(file); strings.Count(string(data), `"event"`) != 2 {
 		t.Errorf("the working target received %s", data)
+	}
+}
+
+// TestRedirects: the POST is repeated at another address of the same host. Another host, which gets nothing of it, a server
+// without TLS after one with it, and an answer elsewhere (303) are failures that name the host.
+func TestRedirects(t *testing.T) {
+	in := newInbox(t, func(int) int { return 200 })
+	for name, c := range map[string]struct {
+		status  int
+		to      string
+		failure string // empty: delivered
+	}{
+		"another path":              {301, "/hook/SECRET", ""},
+		"another path, found":       {302, "hook/SECRET", ""},
+		"another path, temporarily": {307, "/hook/SECRET", ""},
+		"another path, permanently": {308, "/hook/SECRET", ""},
+		"see another path":          {303, "/hook/SECRET", "/[redacted] (303 See Other): give that address"},
+		"another host":              {301, strings.Replace(in.URL, "127.0.0.1", "localhost", 1) + "/SECRET", "redirects to http://localhost:"},
+		"another port":              {308, in.URL + "/SECRET", "redirects to " + in.URL + "/[redacted] (308"},
+		"itself":                    {302, "", "/[redacted] (302 Found): give that address"},
+		"nowhere":                   {300, "", "the server answers 300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan string, 100)
+			mux := http.NewServeMux()
+			mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+				if c.status != 300 {
+					w.Header().Set("Location", cmp.Or(c.to, "/SECRET"))
+				}
+				w.WriteHeader(c.status)
+			})
+			mux.HandleFunc("/hook/SECRET", func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				user, _, _ := r.BasicAuth()
+				got <- r.Method + " of " + user + " " + string(body)
+			})
+			server := httptest.NewServer(mux)
+			defer func() { server.Close(); http.DefaultClient.CloseIdleConnections() }()
+			failures := strings.Join(deliver(t, time.Minute, both[:1], strings.Replace(server.URL, "//", "//me:SECRET@", 1)+"/SECRET"), "\n")
+			close(got)
+			first := <-got
+			if delivered := strings.HasPrefix(first, "POST of me {") && strings.Contains(first, `"plan: a`) && len(got) == 0; delivered != (c.failure == "") {
+				t.Errorf("received %q and %d more", first, len(got))
+			}
+			if !strings.Contains(failures, c.failure) || (failures == "") != (c.failure == "") || strings.Contains(failures, "SECRET") {
+				t.Errorf("failures %q, want %q", failures, c.failure)
+			}
+		})
+	}
+	if len(in.bodies) > 0 {
+		t.Errorf("the other server received %q", in.bodies)
+	}
+}
+
+// TestRedirectKeepsTLS: what was sent by TLS is not sent again without it.
+func TestRedirectKeepsTLS(t *testing.T) {
+	for text, want := range map[string]bool{
+		"http://h/x https://h/x": true, "http://h:80/x https://h:8443/y": true, "https://h/x https://h:8443/x": true, "http://h/x http://h/y": true,
+		"https://h/x http://h/x": false, "http://h/x http://h:8080/x": false, "http://h/x https://g/x": false, "http://h/x ftp://h/x": false,
+	} {
+		a, b, _ := strings.Cut(text, " ")
+		from, err := url.Parse(a)
+		to, other := url.Parse(b)
+		if err != nil || other != nil || repeats(307, from, to) != want {
+			t.Errorf("%s: want %t", text, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +25,7 @@ const (
 	deliveryLimit = 10 * time.Second // of one message to one target, with its retries
 	queueLength   = 64               // messages that wait for a slow target
 	maxAttempts   = 3                // to reach a server that refuses connections or is overloaded
+	maxRedirects  = 5                // of one request
 )
 
 // Sender delivers messages. Its methods are for one goroutine.
@@ -137,27 +140,48 @@ func (t Target) deliver(ctx context.Context, m *Message) error {
 	}
 }
 
-// post sends a body to the URL. retry is true if the server cannot have processed it. No error contains the URL.
+// client follows no redirect: net/http would continue most of them as a GET without a body, and send the address to another
+// host in the header Referer.
+var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// post sends a body to the URL, or to the one on the same host to which that redirects. retry is true if the server cannot
+// have processed it. No error contains the URL.
 func (t Target) post(ctx context.Context, body []byte) (retry bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.address, bytes.NewReader(body))
-	if err != nil {
-		return false, errors.New("the URL is not valid")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "optimize")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		if reason := (*url.Error)(nil); errors.As(err, &reason) {
-			err = reason.Err
+	for hops := 0; ; hops++ {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.address, bytes.NewReader(body))
+		if err != nil {
+			return false, errors.New("the URL is not valid")
 		}
-		return errors.Is(err, syscall.ECONNREFUSED), err
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("User-Agent", "optimize")
+		res, err := client.Do(req)
+		if err != nil {
+			if reason := (*url.Error)(nil); errors.As(err, &reason) {
+				err = reason.Err
+			}
+			return errors.Is(err, syscall.ECONNREFUSED), err
+		}
+		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
+		res.Body.Close()
+		to, unstated := res.Location()
+		switch {
+		case res.StatusCode/100 == 2:
+			return false, nil
+		case res.StatusCode/100 != 3 || unstated != nil:
+			return res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable, errors.New("the server answers " + res.Status)
+		case hops == maxRedirects || !repeats(res.StatusCode, req.URL, to):
+			return false, fmt.Errorf("the server redirects to %s (%s): give that address", Target{way: byWebhook, address: to.String()}, res.Status)
+		}
+		to.User = cmp.Or(to.User, req.URL.User)
+		t.address = to.String()
 	}
-	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
-	if res.StatusCode/100 != 2 {
-		return res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable, errors.New("the server answers " + res.Status)
-	}
-	return false, nil
+}
+
+// repeats reports whether a redirect asks for the same request at another address of the host, where what is secret in it
+// remains: on the same port, or by TLS.
+func repeats(status int, from, to *url.URL) bool {
+	same := []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
+	return slices.Contains(same, status) && to.Hostname() == from.Hostname() && (to.Scheme == "https" || to.Scheme == from.Scheme && to.Host == from.Host)
 }
 
 // mail passes the message to the sendmail program.

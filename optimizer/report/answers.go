@@ -107,7 +107,7 @@ func finishedAnswer(d *data) page.Answer {
 	case r.State == journal.Planned:
 		a.Text = "no, planned only: nothing was started"
 	case d.Agent != nil:
-		a.Text = join("not yet, running"+strings.Replace(after, " after ", " for ", 1), a.Text)
+		a.Text = join("not yet, running"+prefixed(" ", d.Agent.Place())+strings.Replace(after, " after ", " for ", 1), a.Text)
 	default:
 		a.Text = join("no, interrupted"+after+": no agent is running", a.Text)
 	}

@@ -277,3 +277,18 @@ func TestPartOfAnEpoch(t *testing.T) {
 		}
 	}
 }
+
+// TestRunOfAnotherMachine checks that the answer names the machine of an agent that is at work elsewhere.
+func TestRunOfAnotherMachine(t *testing.T) {
+	rec := journal.Blank[journal.Record]()
+	rec.State, rec.Outcome.Seconds = journal.Running, 120
+	for host, want := range map[string]string{"n0": "not yet, running on n0 for 2", "": "not yet, running elsewhere for 2"} {
+		d := &data{Record: &rec, Agent: &journal.Holder{PID: 1, BootID: "another", Host: host}}
+		if a := finishedAnswer(d); !strings.HasPrefix(a.Text, want) {
+			t.Errorf("%q, want %q", a.Text, want)
+		}
+		if a, ok := resumeAnswer(d); ok {
+			t.Errorf("it can be resumed: %+v", a)
+		}
+	}
+}

@@ -168,6 +168,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
+	r.recordEnvironment()
 	r.save(true) // from here on another agent can begin the run
 	r.restoreAbandonedPower()
 	r.checkpoints.finder.Start()

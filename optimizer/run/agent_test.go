@@ -2,20 +2,25 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -185,6 +190,56 @@ func TestResumeRefused(t *testing.T) {
 			}
 			wantSpent(t, res.Record, 10+c.saving.Seconds())
 		})
+	}
+}
+
+// TestMessagesOfAResumedRun: each end of a run that was stopped and resumed has a message, and so has each missed deadline of it.
+func TestMessagesOfAResumedRun(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	box := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m notify.Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if m.Event == notify.Missed || m.Event == notify.Ended {
+			got = append(got, fmt.Sprintf("%s of %s", m.Event, m.State))
+		}
+	}))
+	defer box.Close()
+	target, err := notify.Parse(box.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, resumable(20, 1))
+	s.cfg.SLA, s.cfg.Warn, s.cfg.Notify = sla.Spec{TimeMax: 5 * time.Second}, []float64{}, []notify.Target{target}
+	res := s.run()
+	for _, deadline := range []time.Duration{10 * time.Second, time.Hour} {
+		if res.Code != CodeGuard {
+			t.Fatalf("exit %d (%v), want %d by the deadline", res.Code, res.Err, CodeGuard)
+		}
+		res = s.resume(res.Dir, Change{TimeMax: deadline})
+	}
+	if res.Code != CodeDone {
+		t.Errorf("exit %d (%v)", res.Code, res.Err)
+	}
+	if want := []string{"missed of stopped", "end of stopped", "missed of stopped", "end of stopped", "end of done"}; !slices.Equal(got, want) {
+		t.Errorf("messages %q, want %q", got, want)
+	}
+}
+
+// TestMessagesOfAnAdoptedRun: a run whose job lives sends nothing again, except about a limit that has changed.
+func TestMessagesOfAnAdoptedRun(t *testing.T) {
+	sent := []string{"plan", "at-risk:time", "missed:time", "at-risk:cost", "missed:memory", "failure", "end:stopped"}
+	r := newRun(Agent{}, Config{SLA: sla.Spec{TimeMax: time.Hour, CostMaxUSD: 1}})
+	r.Notified = slices.Clone(sent)
+	if r.tellAgain(r.Config.SLA); !slices.Equal(r.Notified, sent) {
+		t.Errorf("without a change %q are kept, want %q", r.Notified, sent)
+	}
+	if r.tellAgain(sla.Spec{TimeMax: time.Minute, CostMaxUSD: 1}); !slices.Equal(r.Notified, []string{"plan", "at-risk:cost", "missed:memory", "failure", "end:stopped"}) {
+		t.Errorf("with another deadline %q are kept", r.Notified)
 	}
 }
 

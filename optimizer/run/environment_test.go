@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,5 +68,41 @@ func TestUntouchedEnvironment(t *testing.T) {
 				t.Errorf("devices of the user: %v, the job has %q", command.KeepsDevices, got)
 			}
 		})
+	}
+}
+
+// TestLackingEnvironment: a run records its first environment; what another one adds does not count, and neither does a run
+// without the record. A damaged record is an error.
+func TestLackingEnvironment(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, resumable(2, 1))
+	agent := s.agent()
+	path := agent.Environ[0]
+	agent.Environ = []string{path, "A=1", "A=2", "EMPTY=", "B=x=y", "PWD=/x", "OPTIMIZER_LOG=log.csv", "broken"}
+	dir := agent.Run(t.Context(), s.cfg, nil).Dir
+	for environ, want := range map[string]string{
+		"A=2 EMPTY= B=x=y":           "",
+		"A=2 EMPTY= B=x=y C=1 PWD=z": "",
+		"A=2 B=x=y":                  "EMPTY",
+		"A=1 EMPTY=0 B=x":            "A B EMPTY",
+		"B=2 A=x=y EMPTY=":           "A B",
+	} {
+		agent.Environ = append([]string{path}, strings.Fields(environ)...)
+		if got, err := agent.LackingEnvironment(dir); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s lacks %q, %v; want %q", environ, got, err, want)
+		}
+	}
+	file := filepath.Join(dir, environmentFile)
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := agent.LackingEnvironment(dir); err == nil {
+		t.Errorf("a damaged record: %q", got)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := agent.LackingEnvironment(dir); err != nil || got != nil {
+		t.Errorf("without a record: %q, %v", got, err)
 	}
 }

@@ -56,7 +56,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 				continue
 			}
 		}
-		if e.Agent == nil && journal.HasState(e.Dir) { // else its agent died before it had started anything
+		if !e.Agent.Alive() && journal.HasState(e.Dir) { // else its agent died before it had started anything
 			err := owned(e.Dir)
 			if err == nil {
 				return e.Dir

@@ -2,8 +2,13 @@ package run
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"go/token"
+	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
@@ -12,6 +17,7 @@ import (
 	"strings"
 
 	"trainopt/cost"
+	"trainopt/internal/regular"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -346,4 +352,75 @@ func (r *run) open() error {
 	r.Phase, r.meter = probing, new(cost.Meter)
 	r.Backoff = launch.Backoff{Failures: max(1, r.Config.Restarts) + 1, Seed: uint64(r.Config.Seed)}
 	return r.newGuard()
+}
+
+// environmentFile of a run directory describes the environment of the first start.
+const environmentFile = "environment.json"
+
+// environmentRecord is the content of environmentFile. It shows whether a variable has changed, and contains no value.
+type environmentRecord struct {
+	Schema int    `json:"schema"`
+	Salt   []byte `json:"salt"`
+	// Variables are salted hashes of the values, by name.
+	Variables map[string][]byte `json:"variables"`
+}
+
+// session lists the variables of the terminal, the login and this program, on which no training depends. A star stands for any
+// end of the name.
+var session = []string{"OPTIMIZE*", "SSH_*", "TERM*", "COLORTERM", "PWD", "OLDPWD", "SHLVL", "_", "TMUX*", "STY", "WINDOW", "WINDOWID", "DISPLAY", "WAYLAND_DISPLAY",
+	"XAUTHORITY", "XDG_SESSION*", "DBUS_*", "VSCODE_*", "GPG_TTY", "LS_COLORS", "COLUMNS", "LINES", "INVOCATION_ID", "JOURNAL_STREAM"}
+
+// variables returns the variables of an environment without those of the session.
+func variables(environ []string) map[string]string {
+	out := map[string]string{}
+	for _, kv := range environ {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && name != "" && !slices.ContainsFunc(session, func(s string) bool {
+			begin, open := strings.CutSuffix(s, "*")
+			return name == s || open && strings.HasPrefix(name, begin)
+		}) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// hash returns the hash of a variable.
+func (e *environmentRecord) hash(name, value string) []byte {
+	h := hmac.New(sha256.New, e.Salt)
+	fmt.Fprintf(h, "%s=%s", name, value)
+	return h.Sum(nil)
+}
+
+// recordEnvironment writes environmentFile.
+func (r *run) recordEnvironment() {
+	e := environmentRecord{Schema: 1, Salt: make([]byte, 16), Variables: map[string][]byte{}}
+	_, _ = rand.Read(e.Salt) // never fails
+	for name, value := range variables(r.Environ) {
+		e.Variables[name] = e.hash(name, value)
+	}
+	if err := regular.WriteJSON(r.dir.Path(environmentFile), 0o600, &e); err != nil {
+		r.warnDiskOnce(err)
+	}
+}
+
+// LackingEnvironment returns the names of the variables that the first start of a run had, and that are missing or different in
+// the environment of the agent. A run of an earlier version has no record of them.
+func (a Agent) LackingEnvironment(dir string) ([]string, error) {
+	var e environmentRecord
+	err := regular.ReadJSON(filepath.Join(dir, environmentFile), regular.Settings, &e)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := variables(a.Environ)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(e.Variables)) {
+		if value, ok := now[name]; !ok || !hmac.Equal(e.hash(name, value), e.Variables[name]) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }

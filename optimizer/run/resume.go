@@ -134,6 +134,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	limits := r.Config.SLA
 	changed := r.changeLimits(change)
+	r.tellAgain(limits)
 	if change.Engine != "" {
 		if !r.Ended {
 			return refuse(errors.New("its job may still run: stop it before it continues on another engine"))

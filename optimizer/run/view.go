@@ -251,6 +251,23 @@ func (r *run) tell(event notify.Event, key, text string, limit *sla.Verdict) {
 	r.notices.sender.Send(m)
 }
 
+// tellAgain forgets the messages that a resumed run may send another time: about the end of an ended run, and about limits
+// that have changed.
+func (r *run) tellAgain(before sla.Spec) {
+	r.Notified = slices.DeleteFunc(r.Notified, func(key string) bool {
+		kind, limit, _ := strings.Cut(key, ":")
+		switch {
+		case kind == "end" || kind == "failure":
+			return r.Ended
+		case limit == string(sla.Time):
+			return r.Config.SLA.TimeMax != before.TimeMax
+		case limit == string(sla.Cost):
+			return r.Config.SLA.CostMaxUSD != before.CostMaxUSD
+		}
+		return false
+	})
+}
+
 // shellWord quotes a path for a shell, if necessary.
 func shellWord(path string) string {
 	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,=") == "" {

@@ -93,7 +93,7 @@ func (e *entry) update(info fs.FileInfo, now time.Time) {
 // the record was not written for the retention.
 func (e *entry) judgeRunning(now time.Time) {
 	e.state = string(journal.Running)
-	if h := journal.HolderOf(e.dir); h == nil || !h.Alive() {
+	if journal.HolderOf(e.dir) == nil {
 		e.state = "interrupted"
 		if now.Sub(e.changed) > retention {
 			e.record = nil

@@ -278,3 +278,25 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("promtool check rules: %v\n%s\n%s", err, out, rules)
 	}
 }
+
+// TestMetricsOfARunElsewhere: a run counts as running if its agent is on another machine.
+func TestMetricsOfARunElsewhere(t *testing.T) {
+	state, now := t.TempDir(), time.Now()
+	dir := add(t, state, "elsewhere", func(*journal.Record) {})
+	for name, text := range map[string]string{"lock": fmt.Sprintf(`{"pid": %d, "boot_id": "another", "host": "n0"}`, os.Getpid()), "state": "1"} {
+		if err := os.WriteFile(dir.Path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for age, want := range map[time.Duration]string{-20 * time.Second: `optimize_runs{state="running"} 1`, time.Hour: `optimize_runs{state="interrupted"} 1`} {
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(dir.Path("state"), at, at); err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		MetricsHandler(NewMetrics(state, func() time.Time { return now })).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if body := w.Body.String(); !strings.Contains(body, want) {
+			t.Errorf("state of %s: want %s in\n%s", age, want, body)
+		}
+	}
+}

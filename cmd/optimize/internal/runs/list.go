@@ -193,6 +193,8 @@ func runRow(en journal.Entry, t abbreviation) []string {
 	state := string(rec.State)
 	if rec.State == journal.Running && en.Agent == nil {
 		state = orphanState(en.Dir)
+	} else if place := en.Agent.Place(); place != "" && rec.State == journal.Running && t < reasonOnly {
+		state += " (" + place + ")"
 	}
 	switch {
 	case rec.State == journal.Done:

@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -36,5 +38,42 @@ func TestRunsTable(t *testing.T) {
 	rec.State = journal.Done
 	if text, err := runsTable([]journal.Entry{{ID: rec.RunID, Record: &rec}}, 100); err != nil || !strings.Contains(text, "finished ") {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// TestRunElsewhere checks that a run of an agent on another machine is listed and followed as running while it replaces its
+// state.
+func TestRunElsewhere(t *testing.T) {
+	state := t.TempDir()
+	dir, err := journal.Create(state, "20261123-110754-train-7f4174")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := journal.Blank[journal.Record]()
+	rec.Schema, rec.RunID, rec.State = journal.Schema, dir.ID(), journal.Running
+	if err := dir.WriteRecord(&rec); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"lock": fmt.Sprintf(`{"pid": %d, "boot_id": "another", "host": "n0"}`, os.Getpid()), "state": "1"} {
+		if err := os.WriteFile(dir.Path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		age     time.Duration // of the state
+		running bool
+		state   string
+	}{{-20 * time.Second, true, " running (on n0) "}, {time.Hour, false, " orphaned "}} {
+		at := time.Now().Add(-c.age)
+		if err := os.Chtimes(dir.Path("state"), at, at); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := journal.List(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := runsTable(entries, 120); err != nil || !strings.Contains(text, c.state) || isRunning(dir.Dir()) != c.running {
+			t.Errorf("state of %s: followed %t, want %t; %v\n%s", c.age, isRunning(dir.Dir()), c.running, err, text)
+		}
 	}
 }

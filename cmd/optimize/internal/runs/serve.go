@@ -247,12 +247,34 @@ const agentLog = "agent.log"
 // resumeWithin is the time that an agent has to take over a run.
 const resumeWithin = 15 * time.Second
 
+// sameEnvironment refuses a run that would continue without a variable of its first start: an agent that the page starts has the
+// environment of the server.
+func sameEnvironment(e *cli.Env, dir string) error {
+	lacking, err := newAgent(e, nil).LackingEnvironment(dir)
+	remedy := "resume in the shell of the training: optimize runs resume " + filepath.Base(dir)
+	switch n := len(lacking); {
+	case err != nil:
+		return fmt.Errorf("the environment of the training is not known: %w; %s", err, remedy)
+	case n > maxLacking:
+		lacking = append(lacking[:maxLacking:maxLacking], fmt.Sprintf("%d more", n-maxLacking))
+	case n == 0:
+		return nil
+	}
+	return fmt.Errorf("the environment of the server differs from the training's in %s: %s", cli.OneLine(strings.Join(lacking, ", ")), remedy)
+}
+
+// maxLacking is the maximum number of variables that a refusal names.
+const maxLacking = 10
+
 // resumeDetached starts an agent that resumes a run, in a session of its own so that it outlives the page.
 func resumeDetached(ctx context.Context, e *cli.Env, dir string) (string, error) {
 	id := filepath.Base(dir)
 	fail := func(err error) (string, error) { return "", fmt.Errorf("resume %s: %w", id, err) }
 	if h := journal.HolderOf(dir); h != nil {
 		return fail(fmt.Errorf("an agent is working on it: %s", h))
+	}
+	if err := sameEnvironment(e, dir); err != nil {
+		return fail(err)
 	}
 	log, err := os.OpenFile(filepath.Join(dir, agentLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
