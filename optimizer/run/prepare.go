@@ -368,7 +368,8 @@ type environmentRecord struct {
 // session lists the variables of the terminal, the login and this program, on which no training depends. A star stands for any
 // end of the name.
 var session = []string{"OPTIMIZE*", "SSH_*", "TERM*", "COLORTERM", "PWD", "OLDPWD", "SHLVL", "_", "TMUX*", "STY", "WINDOW", "WINDOWID", "DISPLAY", "WAYLAND_DISPLAY",
-	"XAUTHORITY", "XDG_SESSION*", "DBUS_*", "VSCODE_*", "GPG_TTY", "LS_COLORS", "COLUMNS", "LINES", "INVOCATION_ID", "JOURNAL_STREAM"}
+	"XAUTHORITY", "XDG_SESSION*", "XDG_RUNTIME_DIR", "XDG_SEAT*", "XDG_VTNR", "DBUS_*", "VSCODE_*", "GPG_TTY", "LS_COLORS", "LESS*", "COLUMNS", "LINES", "INVOCATION_ID",
+	"JOURNAL_STREAM", "MAIL", "MOTD_SHOWN", "PS1", "PROMPT_*", "HIST*"}
 
 // variables returns the variables of an environment without those of the session.
 func variables(environ []string) map[string]string {
