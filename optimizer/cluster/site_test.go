@@ -107,6 +107,11 @@ func TestNodes(t *testing.T) {
 		{Partition: "gpu", Default: true, CPUs: 64, Memory: 128, Nodes: 1},
 		{Partition: "cpu", CPUs: 64, Memory: 128, Nodes: 2}, {Partition: "cpu", CPUs: 16, Memory: 64, Nodes: 1},
 		{Partition: "down", CPUs: 64, Memory: 128},
+		{Partition: "large", GPUType: "a100", GPUs: 8, CPUs: 64, Memory: 256, Nodes: 2, Names: []string{"l0", "l1"}},
+		{Partition: "mixed", GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 3, Names: []string{"m0", "m1", "m2"}},
+		{Partition: "mixed", GPUType: "a100", GPUs: 8, CPUs: 64, Memory: 256, Nodes: 1, Names: []string{"l0"}},
+		{Partition: "mixed", GPUType: "a100", GPUs: 8, CPUs: 96, Memory: 512, Nodes: 1, Names: []string{"l2"}},
+		{Partition: "short", GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 2, Names: []string{"m2", "m3"}},
 	}
 	for name, c := range map[string]struct {
 		args   []string
@@ -120,6 +125,10 @@ func TestNodes(t *testing.T) {
 		"more than exist":   {nil, []Device{{Name: "k80", Count: 7}}, "want 7 k80, there are 8 a100, 6 k80"},
 		"no such type":      {nil, []Device{{Name: "h100", Count: 1}}, "want 1 h100"},
 		"no node up":        {[]string{"--partition=down"}, nil, "partition down"},
+		"two sizes":         {[]string{"--partition=mixed"}, nil, "12 a100, 16 a100-x8"},
+		"one size":          {[]string{"--partition=large"}, nil, "16 a100"},
+		"two partitions":    {[]string{"--partition=mixed,short"}, nil, "16 a100, 16 a100-x8"},
+		"larger nodes":      {[]string{"--partition=large,short,mixed"}, []Device{{Name: "a100-x8", Count: 25}}, "there are 16 a100, 24 a100-x8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := NewNodes("slurm", c.args, offers, nil, c.stated, nil)

@@ -17,7 +17,7 @@ import (
 )
 
 // nodeFormat is the value of sinfo --format. GRES is the last.
-const nodeFormat = "%R|%t|%D|%c|%m|%f|%G"
+const nodeFormat = "%R|%t|%D|%c|%m|%f|%N|%G"
 
 // Offers returns the kinds of nodes in the partitions that accept jobs of the user, the default partition first. A node
 // with two types of GPUs is part of two offers. Kinds of which no node is up are left out. Limits of accounts and
@@ -46,6 +46,7 @@ type nodeGroup struct {
 	partition string
 	state     string
 	nodes     int
+	names     []string
 	cpus      int
 	memory    resources.GiB
 	features  []string
@@ -93,7 +94,7 @@ func parseNodes(text string) ([]nodeGroup, error) {
 // group converts a line of sinfo.
 func group(cell func(column string) string) (nodeGroup, error) {
 	g := nodeGroup{partition: cell("PARTITION"), state: cell("STATE")}
-	var errs [4]error
+	var errs [5]error
 	g.nodes, errs[0] = wholeNumber(cell("NODES"))
 	g.cpus, errs[1] = wholeNumber(cell("CPUS"))
 	var mb int
@@ -102,6 +103,7 @@ func group(cell func(column string) string) (nodeGroup, error) {
 	if f := cell("AVAIL_FEATURES"); f != "" {
 		g.features = strings.Split(f, ",")
 	}
+	g.names, errs[4] = expandHosts(cell("NODELIST"))
 	var all []gres
 	all, errs[3] = parseGRES(cell("GRES"))
 	for _, r := range all {
@@ -304,6 +306,7 @@ func offers(groups []nodeGroup, partitions map[string]partition) []engine.Offer 
 				i, out = len(out), append(out, o)
 			}
 			out[i].Nodes += g.nodes
+			out[i].Names = append(out[i].Names, g.names...)
 			if idle {
 				out[i].Idle += g.nodes
 			}

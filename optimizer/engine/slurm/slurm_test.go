@@ -93,6 +93,19 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestNamesOfNodes: offers name their nodes, of which one may be in two partitions.
+func TestNamesOfNodes(t *testing.T) {
+	_, e := newFake(map[string]string{
+		"sinfo": "PARTITION|STATE|NODES|CPUS|MEMORY|AVAIL_FEATURES|NODELIST|GRES\n" +
+			"gpu|idle|2|32|128000|(null)|n[1-2]|gpu:a100:4\ngpu|mix|1|32|128000|(null)|n3|gpu:a100:4\nfast|mix|1|32|128000|(null)|n3|gpu:a100:4\nfast|down*|1|32|128000|(null)|n4|gpu:a100:4\n",
+		"scontrol": "PartitionName=gpu Default=YES State=UP\nPartitionName=fast Default=NO State=UP\n",
+	})
+	offers, err := e.Offers(t.Context())
+	if err != nil || len(offers) != 2 || offers[0].Nodes != 3 || strings.Join(offers[0].Names, " ") != "n1 n2 n3" || strings.Join(offers[1].Names, " ") != "n3" {
+		t.Errorf("%+v, %v", offers, err)
+	}
+}
+
 func TestState(t *testing.T) {
 	for raw, want := range map[string]engine.State{
 		"PENDING": engine.Pending, "CONFIGURING": engine.Pending, "REQUEUE_HOLD": engine.Pending, "RUNNING": engine.Running,
