@@ -22,6 +22,7 @@ type nodes struct {
 	args    []string
 	devices []Device
 	offers  []engine.Offer // by type
+	up      []int          // numbers of devices by type that were up when they were collected
 	list    func(ctx context.Context) ([]engine.Offer, error)
 	open    openOffer
 }
@@ -31,8 +32,8 @@ type openOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpu
 
 var _ Site = (*nodes)(nil)
 
-// NewNodes returns the device types of the offers that agree with the options of the site. stated restricts the types
-// and numbers. list reads the offers again later.
+// NewNodes returns the device types of the offers that agree with the options of the site, with their numbers if all nodes are
+// up. stated restricts the types and numbers. list reads the offers again later.
 func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open openOffer) (*nodes, error) {
 	n := &nodes{engine: name, args: args, list: list, open: open}
 	wish := remote.ReadWish(args)
@@ -45,7 +46,10 @@ func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx c
 
 // collect sets the device types of the offers that agree with a wish. A node in several partitions counts once.
 func (n *nodes) collect(offers []engine.Offer, wish remote.Wish) {
-	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool { return !wish.Fits(o) })
+	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool {
+		o.Nodes += len(o.Down)
+		return !wish.Fits(o)
+	})
 	if slices.ContainsFunc(fit, func(o engine.Offer) bool { return o.GPUs > 0 }) {
 		fit = slices.DeleteFunc(fit, func(o engine.Offer) bool { return o.GPUs == 0 })
 	}
@@ -57,17 +61,23 @@ func (n *nodes) collect(offers []engine.Offer, wish remote.Wish) {
 		at := slices.IndexFunc(n.offers, func(other engine.Offer) bool { return sameType(o, other) })
 		if at < 0 {
 			at = len(n.offers)
-			n.devices, n.offers = append(n.devices, n.deviceOf(o)), append(n.offers, o)
+			n.devices, n.offers, n.up = append(n.devices, n.deviceOf(o)), append(n.offers, o), append(n.up, 0)
 		}
 		d := &n.devices[at]
-		nodes := o.Nodes - len(o.Names)
-		for _, name := range o.Names {
-			if key := d.Name + " " + name; !counted[key] {
-				counted[key] = true
-				nodes++
+		up, down := o.Nodes-len(o.Names), 0
+		for i, name := range slices.Concat(o.Names, o.Down) {
+			key := d.Name + " " + name
+			if counted[key] {
+				continue
+			}
+			if counted[key] = true; i < len(o.Names) {
+				up++
+			} else {
+				down++
 			}
 		}
-		d.Count += nodes * d.PerServer
+		d.Count += (up + down) * d.PerServer
+		n.up[at] += up * d.PerServer
 	}
 }
 
@@ -102,7 +112,7 @@ func (n *nodes) Up(ctx context.Context) ([]int, error) {
 	for i, d := range n.devices {
 		for k, o := range now.offers {
 			if sameType(o, n.offers[i]) {
-				up[i] = min(d.Count, now.devices[k].Count)
+				up[i] = min(d.Count, now.up[k])
 			}
 		}
 	}
