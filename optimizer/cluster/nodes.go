@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,13 +14,15 @@ import (
 	"trainopt/resources"
 )
 
-// nodes are the nodes of an engine, such as Slurm. Each GPU type is a device type; in a partition without GPUs each kind
-// of node is one, whose devices are CPUs. The engine chooses the nodes: the numbers of devices only count them.
+// nodes are the nodes of an engine, such as Slurm. Each GPU type is a device type, and one more for each further number of
+// them that nodes have; in a partition without GPUs each kind of node is one, whose devices are CPUs. The engine chooses the
+// nodes: the numbers of devices only count them.
 type nodes struct {
 	engine  string
 	args    []string
 	devices []Device
 	offers  []engine.Offer // by type
+	up      []int          // numbers of devices by type that were up when they were collected
 	list    func(ctx context.Context) ([]engine.Offer, error)
 	open    openOffer
 }
@@ -29,8 +32,8 @@ type openOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpu
 
 var _ Site = (*nodes)(nil)
 
-// NewNodes returns the device types of the offers that agree with the options of the site. stated restricts the types
-// and numbers. list reads the offers again later.
+// NewNodes returns the device types of the offers that agree with the options of the site, with their numbers if all nodes are
+// up. stated restricts the types and numbers. list reads the offers again later.
 func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open openOffer) (*nodes, error) {
 	n := &nodes{engine: name, args: args, list: list, open: open}
 	wish := remote.ReadWish(args)
@@ -41,27 +44,60 @@ func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx c
 	return n, n.restrict(stated)
 }
 
-// collect sets the device types of the offers that agree with a wish.
+// collect sets the device types of the offers that agree with a wish. A node in several partitions counts once.
 func (n *nodes) collect(offers []engine.Offer, wish remote.Wish) {
-	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool { return !wish.Fits(o) })
+	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool {
+		o.Nodes += len(o.Down)
+		return !wish.Fits(o)
+	})
 	if slices.ContainsFunc(fit, func(o engine.Offer) bool { return o.GPUs > 0 }) {
 		fit = slices.DeleteFunc(fit, func(o engine.Offer) bool { return o.GPUs == 0 })
 	}
+	slices.SortStableFunc(fit, func(a, b engine.Offer) int { // the smallest nodes have the name of the GPU
+		return cmp.Or(strings.Compare(deviceName(a.GPUType), deviceName(b.GPUType)), a.GPUs-b.GPUs)
+	})
+	counted := map[string]bool{}
 	for _, o := range fit {
-		d := Device{Name: deviceName(o.GPUType), Count: o.GPUs * o.Nodes, PerServer: o.GPUs, GPU: true}
-		if o.GPUs == 0 {
-			d = Device{Name: fmt.Sprintf("cpu%d", o.CPUs), Count: o.CPUs * o.Nodes, PerServer: o.CPUs}
+		at := slices.IndexFunc(n.offers, func(other engine.Offer) bool { return sameType(o, other) })
+		if at < 0 {
+			at = len(n.offers)
+			n.devices, n.offers, n.up = append(n.devices, n.deviceOf(o)), append(n.offers, o), append(n.up, 0)
 		}
-		d.CPUs, d.MemoryGiB = float64(o.CPUs)/float64(d.PerServer), float64(o.Memory)/float64(d.PerServer)
-		d.USDHour = priceOf(o.GPUType, d.CPUs, d.MemoryGiB)
-		if at := slices.IndexFunc(n.devices, func(other Device) bool { return other.Name == d.Name }); at >= 0 {
-			if n.devices[at].PerServer == d.PerServer {
-				n.devices[at].Count += d.Count
+		d := &n.devices[at]
+		up, down := o.Nodes-len(o.Names), 0
+		for i, name := range slices.Concat(o.Names, o.Down) {
+			key := d.Name + " " + name
+			if counted[key] {
+				continue
 			}
-			continue
+			if counted[key] = true; i < len(o.Names) {
+				up++
+			} else {
+				down++
+			}
 		}
-		n.devices, n.offers = append(n.devices, d), append(n.offers, o)
+		d.Count += (up + down) * d.PerServer
+		n.up[at] += up * d.PerServer
 	}
+}
+
+// sameType reports whether the nodes of two offers belong to the same device type.
+func sameType(a, b engine.Offer) bool {
+	return a.GPUs == b.GPUs && (a.GPUs == 0 && a.CPUs == b.CPUs || a.GPUs > 0 && deviceName(a.GPUType) == deviceName(b.GPUType))
+}
+
+// deviceOf returns a new device type, without devices. GPUs of which smaller nodes have another number have it in their name.
+func (n *nodes) deviceOf(o engine.Offer) Device {
+	d := Device{Name: deviceName(o.GPUType), PerServer: o.GPUs, GPU: true}
+	if o.GPUs == 0 {
+		d = Device{Name: fmt.Sprintf("cpu%d", o.CPUs), PerServer: o.CPUs}
+	}
+	for slices.ContainsFunc(n.devices, func(other Device) bool { return other.Name == d.Name }) {
+		d.Name = fmt.Sprintf("%s-x%d", d.Name, d.PerServer)
+	}
+	d.CPUs, d.MemoryGiB = float64(o.CPUs)/float64(d.PerServer), float64(o.Memory)/float64(d.PerServer)
+	d.USDHour = priceOf(o.GPUType, d.CPUs, d.MemoryGiB)
+	return d
 }
 
 // Up implements Site.
@@ -74,9 +110,9 @@ func (n *nodes) Up(ctx context.Context) ([]int, error) {
 	now.collect(offers, remote.ReadWish(n.args))
 	up := make([]int, len(n.devices))
 	for i, d := range n.devices {
-		for _, o := range now.devices {
-			if o.Name == d.Name && o.PerServer == d.PerServer {
-				up[i] = min(d.Count, o.Count)
+		for k, o := range now.offers {
+			if sameType(o, n.offers[i]) {
+				up[i] = min(d.Count, now.up[k])
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func newScheduler(o options, origin float64) (*scheduler, error) {
 	if s.policy, err = s.newPolicy(o.Policy); err != nil {
 		return nil, err
 	}
-	s.engine = schedule.NewEngine(schedule.EngineOptions{Devices: o.Devices, Traits: s.policy.Traits(), Interval: o.Round}, s)
+	s.engine = schedule.NewEngine(schedule.EngineOptions{Devices: o.Devices, Traits: s.policy.Traits(), Interval: o.Round, NoSpread: true}, s)
 	return s, nil
 }
 

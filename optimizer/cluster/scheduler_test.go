@@ -302,6 +302,40 @@ func TestNewJobsContinue(t *testing.T) {
 	}
 }
 
+// TestNodesOfOneJob: a job that fits on one node receives devices of one node, and waits until enough of one are free; a
+// distributed one receives whole nodes. Jobs of 3, 3, 2 and 8 of the devices of two nodes of 4 arrive in this order.
+func TestNodesOfOneJob(t *testing.T) {
+	for _, policy := range []string{"fifo", "max_min_fairness_perf"} {
+		const from = 1000.0
+		var jobs []Trial
+		for i, gpus := range []int{3, 3, 2, 8} {
+			jobs = append(jobs, Trial{Job: Job{ID: i + 1, Total: 100 + 50*float64(i)}, Spec: Spec{Submitted: fromUnix(from + float64(i)), Min: gpus, Max: gpus, Distributed: gpus == 8},
+				Steps: 100 + 50*float64(i), First: 1, Again: 1, Save: 0.5, Measured: 0.5, Pinned: true, Rate: func(int, int) float64 { return 1 }})
+		}
+		starts := map[int]float64{}
+		sim := Simulation{Devices: []Device{{Name: "a100", Count: 8, PerServer: 4}}, Round: 10, From: from, Policies: []Span{{From: from, Policy: policy}}, Jobs: jobs, Log: func(e Event) {
+			if e.Kind != EventStart {
+				return
+			}
+			starts[e.Job] = e.Time
+			nodes := map[int32]bool{}
+			for _, g := range e.Where {
+				nodes[g/4] = true
+			}
+			if len(nodes) != (len(e.Where)+3)/4 {
+				t.Errorf("%s: job %d runs on devices %v of %d nodes", policy, e.Job, e.Where, len(nodes))
+			}
+		}}
+		out, err := sim.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.End) != len(jobs) || starts[3] < min(out.End[1], out.End[2]) || starts[4] < starts[3] {
+			t.Errorf("%s: starts %v, ends %v: the third job starts when the first has ended, the fourth last", policy, starts, out.End)
+		}
+	}
+}
+
 // failing is a policy that fails.
 type failing struct{ how int }
 

@@ -52,9 +52,9 @@ type Config struct {
 type Site interface {
 	// Name is the engine: "local", "slurm".
 	Name() string
-	// Devices are the device types, sorted by name, with the numbers at the start.
+	// Devices are the device types, sorted by name, with the numbers at the start, also of those that were not up.
 	Devices() []Device
-	// Up returns the numbers of devices by type that are up now; nil: those at the start. It may take seconds.
+	// Up returns the numbers of devices by type that are up now; nil: all. It may take seconds.
 	Up(ctx context.Context) ([]int, error)
 	// Place returns how a job runs on devices of a type, by their numbers. hold is a directory that is the same for jobs
 	// that may share the devices; empty: it shares them with none.
@@ -239,6 +239,7 @@ func (s *server) open() (err error) {
 	}
 	s.info = Server{Schema: schema, BootID: boot, BootedAt: s.clock.wall - s.clock.monotonic.Seconds(), PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
 	s.record(s.now(), Event{Kind: EventServe, Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Engine: s.Site.Name(), Devices: devices, Restarted: len(known) > 0})
+	s.beginUp()
 	if err := s.openScheduler(known, knownSpecs); err != nil {
 		return err
 	}

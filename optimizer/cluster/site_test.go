@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/run"
@@ -107,19 +109,31 @@ func TestNodes(t *testing.T) {
 		{Partition: "gpu", Default: true, CPUs: 64, Memory: 128, Nodes: 1},
 		{Partition: "cpu", CPUs: 64, Memory: 128, Nodes: 2}, {Partition: "cpu", CPUs: 16, Memory: 64, Nodes: 1},
 		{Partition: "down", CPUs: 64, Memory: 128},
+		{Partition: "large", GPUType: "a100", GPUs: 8, CPUs: 64, Memory: 256, Nodes: 2, Names: []string{"l0", "l1"}},
+		{Partition: "mixed", GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 3, Names: []string{"m0", "m1", "m2"}},
+		{Partition: "mixed", GPUType: "a100", GPUs: 8, CPUs: 64, Memory: 256, Nodes: 1, Names: []string{"l0"}},
+		{Partition: "mixed", GPUType: "a100", GPUs: 8, CPUs: 96, Memory: 512, Nodes: 1, Names: []string{"l2"}},
+		{Partition: "part", GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 1, Names: []string{"p0"}, Down: []string{"p1"}},
+		{Partition: "part", GPUType: "k80", GPUs: 2, CPUs: 8, Memory: 32, Down: []string{"p2", "p3"}},
+		{Partition: "short", GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 2, Names: []string{"m2", "m3"}},
 	}
 	for name, c := range map[string]struct {
 		args   []string
 		stated []Device
 		want   string
 	}{
-		"default partition": {nil, nil, "8 a100, 6 k80"},
-		"one type":          {[]string{"--gres=gpu:k80"}, nil, "6 k80"},
-		"CPUs":              {[]string{"-p", "cpu"}, nil, "16 cpu16, 128 cpu64"},
-		"stated":            {nil, []Device{{Name: "k80", Count: 2}, {Name: "A100", Count: 1}}, "1 a100, 2 k80"},
-		"more than exist":   {nil, []Device{{Name: "k80", Count: 7}}, "want 7 k80, there are 8 a100, 6 k80"},
-		"no such type":      {nil, []Device{{Name: "h100", Count: 1}}, "want 1 h100"},
-		"no node up":        {[]string{"--partition=down"}, nil, "partition down"},
+		"default partition":   {nil, nil, "8 a100, 6 k80"},
+		"one type":            {[]string{"--gres=gpu:k80"}, nil, "6 k80"},
+		"CPUs":                {[]string{"-p", "cpu"}, nil, "16 cpu16, 128 cpu64"},
+		"stated":              {nil, []Device{{Name: "k80", Count: 2}, {Name: "A100", Count: 1}}, "1 a100, 2 k80"},
+		"more than exist":     {nil, []Device{{Name: "k80", Count: 7}}, "want 7 k80, there are 8 a100, 6 k80"},
+		"no such type":        {nil, []Device{{Name: "h100", Count: 1}}, "want 1 h100"},
+		"no node up":          {[]string{"--partition=down"}, nil, "partition down"},
+		"two sizes":           {[]string{"--partition=mixed"}, nil, "12 a100, 16 a100-x8"},
+		"one size":            {[]string{"--partition=large"}, nil, "16 a100"},
+		"two partitions":      {[]string{"--partition=mixed,short"}, nil, "16 a100, 16 a100-x8"},
+		"nodes that are down": {[]string{"--partition=part"}, []Device{{Name: "a100", Count: 8}, {Name: "k80", Count: 4}}, "8 a100, 4 k80"},
+		"larger nodes":        {[]string{"--partition=large,short,mixed"}, []Device{{Name: "a100-x8", Count: 25}}, "there are 16 a100, 24 a100-x8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := NewNodes("slurm", c.args, offers, nil, c.stated, nil)
@@ -162,6 +176,81 @@ func TestNodesUp(t *testing.T) {
 		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up, c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, up, err, c.want)
 		}
+	}
+}
+
+// TestNodesDownAtStart: devices of nodes that are down at the start count once their node is up, also those of a type of which
+// no node was.
+func TestNodesDownAtStart(t *testing.T) {
+	now := []engine.Offer{
+		{Partition: "gpu", Default: true, GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 1, Names: []string{"n0"}, Down: []string{"n1"}},
+		{Partition: "gpu", Default: true, GPUType: "k80", GPUs: 2, CPUs: 8, Memory: 32, Down: []string{"n2"}},
+	}
+	n, err := NewNodes("slurm", nil, now, func(context.Context) ([]engine.Offer, error) { return now, nil }, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkDevices(t, n.Devices(), "8 a100, 2 k80")
+	for _, want := range [][]int{{4, 0}, {8, 2}, {4, 2}} {
+		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up, want) {
+			t.Errorf("%v, %v, want %v", up, err, want)
+		}
+		now = slices.Clone(now)
+		now[0].Nodes, now[0].Names, now[0].Down = 2, []string{"n0", "n1"}, nil
+		now[1].Nodes, now[1].Names, now[1].Down = 1, []string{"n2"}, nil
+		if want[0] == 8 {
+			now[0].Nodes, now[0].Names, now[0].Down = 1, []string{"n1"}, []string{"n0"}
+		}
+	}
+}
+
+// partlyUp is a machine of which some devices are up.
+type partlyUp struct {
+	*local
+	up chan []int // the present numbers
+}
+
+func (p partlyUp) Up(context.Context) ([]int, error) {
+	up := <-p.up
+	p.up <- up
+	return up, nil
+}
+
+// TestServerStartsWithoutNode: a job that needs a node that is down when the server starts waits, and starts once the node is up.
+func TestServerStartsWithoutNode(t *testing.T) {
+	t.Parallel()
+	dir, r := t.TempDir(), newRehearsal()
+	all, err := NewLocal(resources.Host{CPUs: 2, CPUIDs: []int{0, 1}, Memory: 16}, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := partlyUp{all, make(chan []int, 1)}
+	site.up <- []int{1}
+	cfg := training(t, dir, "large")
+	id, err := Submit(cfg.StateDir, Spec{Submitted: time.Now(), Min: 2, Max: 2, Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals, served := make(chan os.Signal), make(chan error, 1)
+	go func() {
+		served <- Serve(Config{StateDir: cfg.StateDir, Site: site, Policy: "fifo", Round: 4 * time.Second, Agent: r.agent(), Message: func(line string) { t.Log(line) }}, signals)
+	}()
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.Reason == "too few devices are up" || j.State.Ended() || j.State.holds() })
+	if j, _, err := ReadJob(cfg.StateDir, id); err != nil || j.State != Waiting {
+		t.Errorf("with one device: %+v, %v", j, err)
+	}
+	if s, _, err := ReadServer(cfg.StateDir); err != nil || s.Down["cpu"] != 1 || s.Devices[0].Count != 2 {
+		t.Errorf("server %+v, %v", s, err)
+	}
+	<-site.up
+	site.up <- []int{2}
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.State.Ended() })
+	if j, _, err := ReadJob(cfg.StateDir, id); err != nil || j.State != Done {
+		t.Errorf("with both devices: %+v, %v", j, err)
+	}
+	signals <- os.Interrupt
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 

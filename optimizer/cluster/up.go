@@ -36,6 +36,19 @@ func (s *server) watchDevices(ctx context.Context) {
 	}
 }
 
+// beginUp takes the numbers of devices that are up when the server starts. If none is, or that is unknown, all count as up.
+func (s *server) beginUp() {
+	limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	up, err := s.Site.Up(limited)
+	have := counts(s.rates.devices)
+	if err != nil || len(up) != len(have) || slices.Equal(up, have) || slices.Max(up) == 0 {
+		return
+	}
+	s.setCounts(up)
+	s.noteUp(have)
+}
+
 // takeUp takes the numbers of devices that are up. Jobs on devices that were lost move to others.
 func (s *server) takeUp(up []int) {
 	have := counts(s.rates.devices)
@@ -64,45 +77,52 @@ func (s *server) recount(up []int) error {
 		return err
 	}
 	have := counts(s.rates.devices)
-	set := func(numbers []int) {
-		s.rates.devices = slices.Clone(s.rates.devices)
-		for d, n := range numbers {
-			s.rates.devices[d].Count = n
-		}
-		for _, j := range s.rates.jobs { // policies remember what a kind of job can run on
-			j.version++
-		}
-	}
 	var jobs []*Job
 	var specs []*Spec
 	for _, l := range s.sortedJobs() {
 		jobs, specs = append(jobs, l.Job), append(specs, l.spec)
 	}
-	set(up)
+	s.setCounts(up)
 	next, err := s.restored(s.scheduler.Policy, state, jobs, specs)
 	if err != nil {
-		set(have)
+		s.setCounts(have)
 		return err
 	}
 	next.halted = s.scheduler.halted
 	next.stale = true
 	next.engine.Replan()
 	s.scheduler = next
+	s.noteUp(have)
+	s.admitNew() // what had too few devices before
+	return s.saveInfo()
+}
+
+// setCounts sets the numbers of devices.
+func (s *server) setCounts(numbers []int) {
+	s.rates.devices = slices.Clone(s.rates.devices)
+	for d, n := range numbers {
+		s.rates.devices[d].Count = n
+	}
+	for _, j := range s.rates.jobs { // policies remember what a kind of job can run on
+		j.version++
+	}
+}
+
+// noteUp records that other numbers of devices are up than before.
+func (s *server) noteUp(before []int) {
 	devices := s.present()
 	var changed []string
 	s.info.Down = map[string]int{}
-	for d, n := range up {
+	for d, n := range counts(s.rates.devices) {
 		if lost := s.info.Devices[d].Count - n; lost > 0 {
 			s.info.Down[devices[d].Name] = lost
 		}
-		if n != have[d] {
-			changed = append(changed, fmt.Sprintf("%d %s instead of %d", n, devices[d].Name, have[d]))
+		if n != before[d] {
+			changed = append(changed, fmt.Sprintf("%d %s instead of %d", n, devices[d].Name, before[d]))
 		}
 	}
 	s.record(s.now(), Event{Kind: EventDevices, Devices: devices, Reason: strings.Join(changed, ", ")})
 	s.Message("devices up: " + strings.Join(changed, ", "))
-	s.admitNew() // what had too few devices before
-	return s.saveInfo()
 }
 
 // present returns the devices with the numbers that are up.

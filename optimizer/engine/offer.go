@@ -22,6 +22,10 @@ type Offer struct {
 	Idle      int           `json:"idle"`               // of which nothing runs on
 	Longest   time.Duration `json:"longest_ns"`         // limit of the run time; 0: none
 	Features  []string      `json:"features,omitempty"`
+	// Names are those of the Nodes; nil if the engine does not tell them. A node may be part of several offers.
+	Names []string `json:"-"`
+	// Down are the names of further nodes of the kind, which are down, drained or not responding.
+	Down []string `json:"-"`
 	// PerJob is the number of nodes that each job of the user asks for; 0 means 1. Engines leave it 0.
 	PerJob int `json:"-"`
 	// Hold is that of the places of the user's jobs. Engines leave it empty.

@@ -22,6 +22,10 @@ type EngineOptions struct {
 	// the shares. Policies that decide by updates (Updater) do not wait.
 	Pending      float64
 	PendingDelay float64
+	// NoSpread runs every job within one server or, if it asks for more devices than a server has, on whole servers. Until they
+	// are free, it waits, although enough devices may be idle, which other jobs may receive unless the policy forbids it.
+	// The world must not be an Updater.
+	NoSpread bool
 }
 
 // World is the cluster that an engine schedules.
@@ -113,6 +117,7 @@ func NewEngine(o EngineOptions, w World) *Engine {
 	}
 	e.period = periodOf(o.Traits)
 	e.freeDevices.init(o.Devices)
+	e.noSpread = o.NoSpread
 	e.updates.init(w)
 	return e
 }
@@ -418,12 +423,41 @@ func (e *Engine) move() {
 		}
 	}
 	e.leases.Extended += e.running.count()
-	for _, r := range e.chosen {
-		if r.Device < 0 {
-			e.start(r)
+	e.place()
+}
+
+// place starts the chosen runnables without devices. One that would be spread over servers, where that is not allowed, waits:
+// unless the policy forbids it, the devices are assigned to those that can use them, and it may run on another type.
+func (e *Engine) place() {
+	if e.NoSpread { // what keeps its devices comes first
+		for _, r := range e.chosen {
+			if j := e.formerOf(r); r.Device < 0 && j.stopped == e.now && j.last.Device == r.want && len(j.last.Where) == r.GPUs && e.fits(r.want, r.GPUs) {
+				e.start(r)
+			}
 		}
 	}
+	e.refused = false
+	for i := 0; i < len(e.chosen); i++ {
+		switch r := e.chosen[i]; {
+		case r.Device >= 0:
+		case e.fits(r.want, r.GPUs):
+			e.start(r)
+		default:
+			e.refused = true
+			e.left[r.want] += r.GPUs
+			r.want, r.counted = -1, -1
+			r.choose(e.chooser.round - 1)
+		}
+		if i == len(e.chosen)-1 && e.refused && !e.Traits.OnlyShares {
+			e.collect()
+			e.fill()
+		}
+	}
+	e.refused = false
 }
+
+// fits reports whether devices are free that a job of a size may receive.
+func (e *Engine) fits(device, gpus int) bool { return !e.NoSpread || e.types[device].fits(gpus) }
 
 // stop releases the devices of a runnable and adds the command. The caller removes it from the running ones.
 func (e *Engine) stop(r *Runnable) {
@@ -441,14 +475,19 @@ func (e *Engine) release(r *Runnable) {
 	r.Device, r.Where = -1, r.Where[:0]
 }
 
+// formerOf returns the job of a runnable on whose last devices it starts if they are free.
+func (e *Engine) formerOf(r *Runnable) *ActiveJob {
+	if r.B != nil && (r.A.stopped < e.now || r.A.last.Device != r.want) { // the job already running there keeps its devices
+		return r.B
+	}
+	return r.A
+}
+
 // start allocates devices of the assigned type to a runnable and adds the command.
 func (e *Engine) start(r *Runnable) {
+	j := e.formerOf(r)
 	r.Device = r.want
-	last := &r.A.last
-	if r.B != nil && (r.A.stopped < e.now || last.Device != r.Device) { // the job already running there keeps its devices
-		last = &r.B.last
-	}
-	r.Where, r.Spread = e.take(r.Device, r.GPUs, r.Where[:0], last)
+	r.Where, r.Spread = e.take(r.Device, r.GPUs, r.Where[:0], &j.last)
 	c := Command{Do: Start, Runnable: r, A: r.A.enter(r, e.now)}
 	if r.B != nil {
 		c.B = r.B.enter(r, e.now)

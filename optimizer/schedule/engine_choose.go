@@ -10,7 +10,9 @@ type chooser struct {
 	moved  []*Runnable // to better types after they were chosen
 	left   []int       // unassigned devices by type
 	round  int
-	owed   []claim
+	// refused is true once a chosen runnable has not started, since it would have been spread over servers.
+	refused bool
+	owed    []claim
 	sorter
 	rest
 }

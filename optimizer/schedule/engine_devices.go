@@ -7,7 +7,8 @@ import (
 
 // freeDevices tracks the idle devices by type and server. Devices of a server have consecutive numbers.
 type freeDevices struct {
-	types []freeOfType
+	types    []freeOfType
+	noSpread bool // see EngineOptions.NoSpread
 }
 
 // freeOfType contains the devices of one type.
@@ -78,7 +79,7 @@ func (f *freeDevices) free(s slot) {
 // devices requires. O(devices per server) for each server, and a scan of a few words of 64 servers.
 func (f *freeDevices) take(device, gpus int, where []int32, last *slot) (taken []int32, spread bool) {
 	k := &f.types[device]
-	if last.Device == device && len(last.Where) == gpus && !slices.ContainsFunc(last.Where, func(g int32) bool { return k.taken[g] }) {
+	if last.Device == device && len(last.Where) == gpus && !slices.ContainsFunc(last.Where, func(g int32) bool { return k.taken[g] }) && !(f.noSpread && k.spread(last.Where)) {
 		where = append(where, last.Where...)
 		for _, g := range where {
 			k.take(int(g))
@@ -86,13 +87,35 @@ func (f *freeDevices) take(device, gpus int, where []int32, last *slot) (taken [
 	} else {
 		where = f.fresh(k, gpus, where)
 	}
+	return where, k.spread(where)
+}
+
+// spread reports whether devices are on more servers than their number requires.
+func (k *freeOfType) spread(where []int32) bool {
 	servers := 1
 	for i := 1; i < len(where); i++ {
 		if int(where[i])/k.perServer != int(where[i-1])/k.perServer {
 			servers++
 		}
 	}
-	return where, servers > (gpus+k.perServer-1)/k.perServer
+	return servers > (len(where)+k.perServer-1)/k.perServer
+}
+
+// fits reports whether a number of devices is free on one server or, if that is more than a server has, on whole servers.
+func (k *freeOfType) fits(gpus int) bool {
+	if gpus > k.perServer {
+		idle := 0
+		for _, n := range k.idle {
+			idle += n / k.perServer
+		}
+		return gpus%k.perServer == 0 && idle >= gpus/k.perServer
+	}
+	for c := gpus; c < len(k.having); c++ {
+		if k.having[c].first() >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (k *freeOfType) take(g int) {

@@ -143,11 +143,7 @@ func (e *Engine) assignReleased() {
 			e.chosen = append(e.chosen, r)
 		}
 	}
-	for _, r := range e.chosen {
-		if r.Device < 0 {
-			e.start(r)
-		}
-	}
+	e.place()
 }
 
 // join adds a job with an assigned type to its group unless it is on its fastest type.
@@ -181,7 +177,7 @@ func (e *Engine) fill() {
 			}
 			first := &k.waiting[0]
 			for d, rate := range k.rate {
-				if rate <= 0 || k.gpus > e.left[d] {
+				if rate <= 0 || k.gpus > e.left[d] || e.refused && !e.fits(d, k.gpus) {
 					continue
 				}
 				c := claim{first.runnable, d, rate / k.best, first.debt}

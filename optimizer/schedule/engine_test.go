@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the transcripts of testdata again
 // TestTranscripts replays the scripts of testdata and compares the commands printed after each line. A script is
 //
 //	cluster a=2 b=4/2             device types: count, devices per server
-//	options interval=360 lost=30 whole only-shares period=300 replan=600
+//	options interval=360 lost=30 whole no-spread only-shares period=300 replan=600
 //	at 0                          the time of the next lines
 //	arrive x 1 a=1 b=2            name, devices, throughput by type
 //	pair x y a=0.8/0.7            throughputs of both jobs when co-located
@@ -222,6 +222,8 @@ func (w *scripted) options(settings []string) EngineOptions {
 			o.Preemption.Seconds = w.number(value)
 		case "whole":
 			o.WholeRounds = true
+		case "no-spread":
+			o.NoSpread = true
 		case "only-shares":
 			o.Traits.OnlyShares = true
 		case "period":
@@ -392,6 +394,58 @@ func TestBooks(t *testing.T) {
 				runs[c.Runnable] = c.Do == Start
 			}
 			checkState(t, e, runs, due && !o.Traits.OnlyShares)
+		}
+	})
+}
+
+// TestNoSpread: where it is not allowed, no job is spread over servers under any shares, and a job waits beside idle devices
+// only if they are not on one server, or the policy does not permit it.
+func TestNoSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		servers := rapid.IntRange(1, 3)
+		devices := []DeviceType{{Name: "a", Count: 4*servers.Draw(t, "a") + rapid.IntRange(0, 3).Draw(t, "more"), PerServer: 4}, {Name: "b", Count: 2 * servers.Draw(t, "b"), PerServer: 2}}
+		w := &anyone{t: t, devices: devices}
+		o := EngineOptions{Devices: devices, Interval: 360, NoSpread: true}
+		o.Traits.OnlyShares = rapid.Bool().Draw(t, "only shares")
+		e := NewEngine(o, w)
+		runs := map[*Runnable]bool{}
+		now := 0.0
+		for number := range rapid.IntRange(1, 30).Draw(t, "events") {
+			now += rapid.SampledFrom([]float64{0, 10, 400}).Draw(t, "seconds")
+			if running := e.Running(); len(running) > 0 && rapid.Bool().Draw(t, "ends") {
+				r := running[rapid.IntRange(0, len(running)-1).Draw(t, "which")]
+				delete(runs, r)
+				e.End(now, r.A)
+				w.jobs = slices.DeleteFunc(w.jobs, func(j *ActiveJob) bool { return j == r.A })
+			} else {
+				j := &ActiveJob{
+					Job: &Job{ID: number, GPUs: rapid.SampledFrom([]int{1, 2, 3, 4, 8}).Draw(t, "GPUs")}, Number: number,
+					Rate: []float64{rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "rate"), rapid.SampledFrom([]float64{0.5, 2}).Draw(t, "rate")},
+				}
+				w.jobs = append(w.jobs, j)
+				e.Arrive(now, j)
+			}
+			due := e.Due(now)
+			commands, err := e.Step(now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range commands {
+				runs[c.Runnable] = c.Do == Start
+			}
+			checkState(t, e, runs, false)
+			for _, r := range e.Running() {
+				if r.Spread {
+					t.Fatalf("job %d is spread over servers: %v", r.A.ID, r.Where)
+				}
+			}
+			for _, j := range w.jobs {
+				for d := range devices {
+					if gpus, _ := j.Held(); due && !o.Traits.OnlyShares && gpus == 0 && e.types[d].fits(j.GPUs) {
+						t.Fatalf("job %d waits for %d devices of type %d, which are idle on one server", j.ID, j.GPUs, d)
+					}
+				}
+			}
 		}
 	})
 }

@@ -17,12 +17,18 @@ import (
 )
 
 // nodeFormat is the value of sinfo --format. GRES is the last.
-const nodeFormat = "%R|%t|%D|%c|%m|%f|%G"
+const nodeFormat = "%R|%t|%D|%c|%m|%f|%N|%G"
 
 // Offers returns the kinds of nodes in the partitions that accept jobs of the user, the default partition first. A node
 // with two types of GPUs is part of two offers. Kinds of which no node is up are left out. Limits of accounts and
 // qualities of service are not considered.
 func (e *Engine) Offers(ctx context.Context) ([]engine.Offer, error) {
+	all, err := e.Configured(ctx)
+	return up(all), err
+}
+
+// Configured returns what Offers returns, and the kinds of which no node is up.
+func (e *Engine) Configured(ctx context.Context) ([]engine.Offer, error) {
 	out, err := e.query(ctx, "sinfo", "--exact", "--format="+nodeFormat)
 	if err != nil {
 		return nil, fmt.Errorf("list kinds of nodes: %w", err)
@@ -38,7 +44,12 @@ func (e *Engine) Offers(ctx context.Context) ([]engine.Offer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
-	return offers(groups, partitions), nil
+	return configured(groups, partitions), nil
+}
+
+// up returns the kinds of which a node is up.
+func up(kinds []engine.Offer) []engine.Offer {
+	return slices.DeleteFunc(kinds, func(o engine.Offer) bool { return o.Nodes == 0 })
 }
 
 // nodeGroup is a line of sinfo: nodes of one partition that are identical and in the same state.
@@ -46,6 +57,7 @@ type nodeGroup struct {
 	partition string
 	state     string
 	nodes     int
+	names     []string
 	cpus      int
 	memory    resources.GiB
 	features  []string
@@ -93,7 +105,7 @@ func parseNodes(text string) ([]nodeGroup, error) {
 // group converts a line of sinfo.
 func group(cell func(column string) string) (nodeGroup, error) {
 	g := nodeGroup{partition: cell("PARTITION"), state: cell("STATE")}
-	var errs [4]error
+	var errs [5]error
 	g.nodes, errs[0] = wholeNumber(cell("NODES"))
 	g.cpus, errs[1] = wholeNumber(cell("CPUS"))
 	var mb int
@@ -102,6 +114,7 @@ func group(cell func(column string) string) (nodeGroup, error) {
 	if f := cell("AVAIL_FEATURES"); f != "" {
 		g.features = strings.Split(f, ",")
 	}
+	g.names, errs[4] = expandHosts(cell("NODELIST"))
 	var all []gres
 	all, errs[3] = parseGRES(cell("GRES"))
 	for _, r := range all {
@@ -287,13 +300,18 @@ func lowerKind(name string) string {
 	return resource
 }
 
-// offers combines nodes and partitions.
+// offers combines nodes that are up and partitions.
 func offers(groups []nodeGroup, partitions map[string]partition) []engine.Offer {
+	return up(configured(groups, partitions))
+}
+
+// configured combines nodes, whether they are up or not, and partitions.
+func configured(groups []nodeGroup, partitions map[string]partition) []engine.Offer {
 	var out []engine.Offer
 	for _, g := range groups {
 		p, ok := partitions[g.partition]
 		up, idle := usable(g.state)
-		if !ok || !p.open || !up || g.nodes == 0 {
+		if !ok || !p.open || g.nodes == 0 {
 			continue
 		}
 		for _, gpu := range g.gpus {
@@ -303,7 +321,12 @@ func offers(groups []nodeGroup, partitions map[string]partition) []engine.Offer 
 			if i < 0 {
 				i, out = len(out), append(out, o)
 			}
+			if !up {
+				out[i].Down = append(out[i].Down, g.names...)
+				continue
+			}
 			out[i].Nodes += g.nodes
+			out[i].Names = append(out[i].Names, g.names...)
 			if idle {
 				out[i].Idle += g.nodes
 			}

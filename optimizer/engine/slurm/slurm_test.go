@@ -93,6 +93,24 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestNamesOfNodes: offers name their nodes, of which one may be in two partitions. Kinds of which no node is up are configured.
+func TestNamesOfNodes(t *testing.T) {
+	_, e := newFake(map[string]string{
+		"sinfo": "PARTITION|STATE|NODES|CPUS|MEMORY|AVAIL_FEATURES|NODELIST|GRES\n" +
+			"gpu|idle|2|32|128000|(null)|n[1-2]|gpu:a100:4\ngpu|mix|1|32|128000|(null)|n3|gpu:a100:4\nfast|mix|1|32|128000|(null)|n3|gpu:a100:4\nfast|down*|1|32|128000|(null)|n4|gpu:a100:4\n" +
+			"fast|drain|1|8|32000|(null)|n5|gpu:k80:2\n",
+		"scontrol": "PartitionName=gpu Default=YES State=UP\nPartitionName=fast Default=NO State=UP\n",
+	})
+	offers, err := e.Offers(t.Context())
+	if err != nil || len(offers) != 2 || offers[0].Nodes != 3 || strings.Join(offers[0].Names, " ") != "n1 n2 n3" || strings.Join(offers[1].Names, " ") != "n3" {
+		t.Errorf("%+v, %v", offers, err)
+	}
+	all, err := e.Configured(t.Context())
+	if err != nil || len(all) != 3 || all[1].Nodes != 1 || strings.Join(all[1].Down, " ") != "n4" || all[2].GPUType != "k80" || all[2].Nodes != 0 || strings.Join(all[2].Down, " ") != "n5" {
+		t.Errorf("configured: %+v, %v", all, err)
+	}
+}
+
 func TestState(t *testing.T) {
 	for raw, want := range map[string]engine.State{
 		"PENDING": engine.Pending, "CONFIGURING": engine.Pending, "REQUEUE_HOLD": engine.Pending, "RUNNING": engine.Running,

@@ -192,11 +192,17 @@ func (o *clusterServeOptions) site(devices []cluster.Device) (cluster.Site, erro
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	offers, err := eng.Offers(ctx)
+	list := eng.Offers
+	if c, ok := eng.(interface {
+		Configured(context.Context) ([]engine.Offer, error)
+	}); ok {
+		list = c.Configured
+	}
+	offers, err := list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("--engine %s: %w", o.engine, err)
 	}
-	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, eng.Offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, list, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
 		return siteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
 	})
 	return site, cli.Usage(err)
