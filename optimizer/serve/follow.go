@@ -85,8 +85,8 @@ const followEvery = time.Second
 func newFollower(id, dir string, render func(*journal.Record, *journal.Holder) (map[string]string, error)) *follower {
 	f := &follower{id: id, dir: dir, render: render, changed: make(chan struct{}), frames: map[string]frame{}, stop: make(chan struct{})}
 	f.samples = tail{path: filepath.Join(dir, "samples.csv"), keep: keepSamples, turn: f.row}
-	f.stdout = tail{path: filepath.Join(dir, "job.stdout"), keep: keepOutput, turn: plainOutput}
-	f.stderr = tail{path: filepath.Join(dir, "job.stderr"), keep: keepOutput, turn: plainOutput}
+	f.stdout = tail{keep: keepOutput, turn: plainOutput}
+	f.stderr = tail{keep: keepOutput, turn: plainOutput}
 	return f
 }
 
@@ -115,6 +115,8 @@ func (f *follower) poll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed := false
+	f.stdout.path, _ = report.Output(f.dir, "stdout")
+	f.stderr.path, _ = report.Output(f.dir, "stderr")
 	for _, t := range []*tail{&f.samples, &f.stdout, &f.stderr} {
 		more, err := t.read()
 		changed = changed || more
