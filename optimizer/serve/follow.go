@@ -27,6 +27,7 @@ type follower struct {
 	recordChanged time.Time // modification time of run.json
 	recordSize    int64
 	alive         bool
+	over          bool // the run has ended, and no agent holds it
 	columns       []string
 
 	mu      sync.Mutex
@@ -43,6 +44,7 @@ type state struct {
 	word    string
 	parts   map[string]part
 	problem string
+	over    bool
 }
 
 type part struct {
@@ -54,6 +56,7 @@ type part struct {
 type frame struct {
 	data []byte
 	next cursor
+	last bool // nothing follows
 }
 
 // cursor is the position of a reader: what it has of each file, and the version of the state.
@@ -127,6 +130,8 @@ func (f *follower) poll() {
 	if rendered || problem != f.state.problem {
 		changed = f.state.put(word, parts, problem) || changed
 	}
+	changed = changed || f.over != f.state.over
+	f.state.over = f.over // read before the files, which are therefore complete
 	if changed {
 		clear(f.frames)
 		close(f.changed)
@@ -175,6 +180,7 @@ func (f *follower) readRecord() (word string, parts map[string]string, problem s
 		return "", nil, err.Error(), true
 	}
 	f.recordChanged, f.recordSize, f.alive = info.ModTime(), info.Size(), agent != nil
+	f.over = agent == nil && (rec.Over() || rec.State == journal.Planned)
 	word, _ = report.State(rec, agent)
 	parts, err = f.render(rec, agent)
 	if err != nil {
@@ -263,7 +269,10 @@ func (f *follower) make(c cursor) frame {
 			}
 		}
 	}
-	return frame{b.Bytes(), c}
+	if f.state.over {
+		send("end", map[string]any{"schema": 1})
+	}
+	return frame{b.Bytes(), c, f.state.over}
 }
 
 // hub holds the followers of the runs that have readers.

@@ -32,6 +32,7 @@ func TestOutputOfEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.hold()
 	stretch(t, dir, "1", "trained on node7\n")
 	for _, path := range []string{"", "/output/stdout"} {
 		if code, body, _ := s.ask("GET", "/runs/"+s.ids[0]+path, ""); code != 200 || !strings.Contains(body, "trained on node7") {
