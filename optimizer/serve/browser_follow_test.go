@@ -138,3 +138,39 @@ func TestHiddenPages(t *testing.T) {
 	x.script("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
 	x.until("continues after a return to it", has("#log-stdout", "epoch 4 of 40"))
 }
+
+// TestThinnedSamples halves the samples of a run, as the table of a long run does, while its page is open: the charts keep
+// their past, which is more than the stream sends.
+func TestThinnedSamples(t *testing.T) {
+	w := newWorld(t)
+	id := serve.WriteRuns(t, w.state, 1)[0]
+	w.hold(id)
+	const head, rows = "time_s,cpus,memory_gib,tree_cpu_percent,tree_memory_gib,cost_usd,projected_s,projected_cost_usd,units,throughput\n", 24_000
+	table := func(step int) string {
+		var b strings.Builder
+		b.WriteString(head)
+		for at := 0; at < rows; at += step {
+			fmt.Fprintf(&b, "%d,2,4,150.12345678,1.12345678,%.8f,24118.12345678,0.12345678,%d,100.12345678\n", at, .0001*float64(at), at)
+		}
+		return b.String()
+	}
+	path := filepath.Join(journal.RunsDir(w.state), id, "samples.csv")
+	write(t, path, table(1))
+	w.serve()
+	x := w.open(id)
+	times := "uPlot.sync('run').plots[0].data[0]"
+	x.until("has the whole run", times+"[0] === 0 && "+times+".at(-1) === 23999")
+	write(t, path+".new", table(2)+fmt.Sprintf("%d,2,4,150,1,2.4,24118,0.12,24001,100\n", rows+1))
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	x.until("follows the replaced table", times+".at(-1) === 24001")
+	if first := evaluate[float64](x, times+"[0]"); first != 0 {
+		t.Errorf("the first point lies at %g s after the table was thinned, want 0", first)
+	}
+	w.add(id, "samples.csv", fmt.Sprintf("%d,2,4,150,1,2.4,24118,0.12,24002,100\n", rows+2))
+	x.until("follows it further", times+".at(-1) === 24002")
+	if !evaluate[bool](x, times+".every((t, i, all) => i === 0 || t > all[i - 1]) && "+times+"[0] === 0") {
+		t.Error("the points are not in the order of time from 0")
+	}
+}

@@ -67,6 +67,7 @@ class RunPage {
     this.id = root.dataset.id;
     this.rows = [];
     this.plots = new Map();
+    this.taken = Promise.resolve(); // when all samples that arrived are in rows
     this.load();
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw(true));
     new ResizeObserver(() => this.resize()).observe(root);
@@ -109,7 +110,7 @@ class RunPage {
     });
     source.onopen = () => this.link('following');
     source.onerror = () => this.link('connection lost, reconnecting');
-    on('samples', data => this.take(data));
+    on('samples', data => { this.taken = this.taken.then(() => this.take(data)).catch(problem => console.error(problem)); });
     on('state', data => this.state(data));
     on('output', data => this.output(data));
     on('end', () => this.leave());
@@ -127,12 +128,18 @@ class RunPage {
     place.classList.toggle('warn', text !== 'following');
   }
 
-  take(data) {
-    if (data.reset) this.rows = [];
+  // take adds rows of the stream. It has only the newest ones of a file that was replaced, as a table that is thinned is.
+  async take(data) {
+    if (data.reset) {
+      try {
+        await this.loadSamples();
+      } catch { this.rows = []; } // the newest rows remain
+    }
     for (const values of data.rows) {
       const row = {};
       data.columns.forEach((name, i) => { row[name] = values[i]; });
-      this.rows.push(row);
+      const last = this.rows[this.rows.length - 1];
+      if (!last || row.time_s > last.time_s) this.rows.push(row); // others were loaded with the whole run
     }
     if (this.rows.length > keepRows) this.rows = this.rows.filter((_, i) => i % 2 === 0 || i > this.rows.length - 200);
     this.redraw();
