@@ -174,3 +174,20 @@ func TestThinnedSamples(t *testing.T) {
 		t.Error("the points are not in the order of time from 0")
 	}
 }
+
+// TestSelectedRun checks that the list is renewed while a run is selected, and that the selection and the focus stay.
+func TestSelectedRun(t *testing.T) {
+	w := newWorld(t)
+	ids := serve.WriteRuns(t, w.state, 3)
+	w.serve()
+	w.until("lists the runs", has("#found", "3 of 3 runs"))
+	box := fmt.Sprintf("document.querySelector('input[value=%q]')", ids[1])
+	w.script(box + ".focus(), " + box + ".click()")
+	if err := os.Mkdir(filepath.Join(journal.RunsDir(w.state), "20990101-000000-new-000000"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.until("lists the new run", has("#found", "4 of 4 runs"))
+	if !evaluate[bool](w, "document.activeElement === "+box+" && "+box+".checked") {
+		t.Error("the selected run has lost its mark or the focus")
+	}
+}

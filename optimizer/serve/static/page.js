@@ -349,14 +349,20 @@ function listPage(table) {
     location.href = '/compare?' + query;
   });
   let tag = null;
+  const used = () => table.contains(document.activeElement) && document.activeElement.name !== 'run'; // a selection is restored
   setInterval(async () => {
-    if (document.hidden || table.contains(document.activeElement)) return;
+    if (document.hidden || used()) return;
     try {
       const answer = await fetch(table.dataset.part, {headers: tag ? {'If-None-Match': tag} : {}});
       if (answer.status !== 200) return;
+      const fresh = await answer.text();
+      if (used()) return;
       tag = answer.headers.get('ETag');
-      table.innerHTML = await answer.text();
+      const focus = table.contains(document.activeElement) ? document.activeElement.value : null;
+      table.innerHTML = fresh;
       show();
+      const again = [...table.querySelectorAll('input[name=run]')].find(box => box.value === focus);
+      if (again) again.focus({preventScroll: true});
     } catch { /* the next time */ }
   }, 3000);
   show();
