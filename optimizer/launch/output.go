@@ -88,6 +88,13 @@ func (s *Output) Copy(out io.Writer) error {
 	}
 }
 
+// Close closes the open file, if any.
+func (s *Output) Close() error {
+	err := closeFile(s.file)
+	s.file = nil
+	return err
+}
+
 // next opens the part that follows the open file, or the first one; nil if none exists.
 func (s *Output) next() (*os.File, error) {
 	parts := s.parts()

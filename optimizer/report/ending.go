@@ -68,6 +68,17 @@ func readTail(dir string) output {
 	return output{}
 }
 
+// Output returns an output stream of the jobs of a run, stdout or stderr: the path of the file of the last job, and the
+// whole stream, which the caller opens and closes.
+func Output(dir, stream string) (newest string, all *launch.Output) {
+	jobs := launch.JobDirs(dir)
+	stdout, stderr := launch.Outputs(dir)
+	if all = stdout; stream == "stderr" {
+		all = stderr
+	}
+	return filepath.Join(jobs[len(jobs)-1], "job."+stream), all
+}
+
 // lastBytes returns the end of a regular file and reports whether the file has more data before it.
 func lastBytes(path string) (data []byte, cut bool) {
 	info, err := os.Lstat(path)

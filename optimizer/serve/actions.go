@@ -115,7 +115,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 const answerWithin = 10 * time.Second
 
 // stop asks the agent to save and stop, or stops the job itself if its agent is dead. It answers before the end of a
-// stop that takes long.
+// stop that takes long; if that fails, the next page of the run says why.
 func (s *Server) stop(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	type ended struct {
 		text string
@@ -141,6 +141,11 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, run *runSummary) {
 		s.outcome(w, r, http.StatusOK, map[string]any{"text": e.text})
 	case <-time.After(answerWithin):
 		s.outcome(w, r, http.StatusAccepted, map[string]any{"text": run.ID + " is being stopped; it saves its work first"})
+		go func() {
+			if e := <-done; e.err != nil {
+				s.done.Store(run.ID, e.err.Error())
+			}
+		}()
 	}
 }
 

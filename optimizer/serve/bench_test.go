@@ -84,6 +84,16 @@ func BenchmarkFilter(b *testing.B) {
 func BenchmarkTenReaders(b *testing.B) {
 	dir := b.TempDir()
 	id := WriteRuns(b, dir, 1)[0]
+	run := filepath.Join(journal.RunsDir(dir), id)
+	agent, err := journal.Open(run)
+	if err != nil {
+		b.Fatal(err)
+	}
+	leave, err := agent.Lock()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer leave()
 	s := New(Options{StateDir: dir, Token: testToken})
 	defer s.Close()
 	server := httptest.NewServer(s.Handler())
@@ -96,7 +106,6 @@ func BenchmarkTenReaders(b *testing.B) {
 		}
 		go io.Copy(io.Discard, answer.Body)
 	}
-	run := filepath.Join(journal.RunsDir(dir), id)
 	begun, before, at := time.Now(), processorTime(b), 500
 	for b.Loop() {
 		for name, text := range map[string]string{"samples.csv": sampleRow(at), "job.stdout": "epoch 1 of 2\n"} {

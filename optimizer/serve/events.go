@@ -17,7 +17,8 @@ const (
 
 // events streams what is new in a run. The id of an event contains the positions in the followed files: a reader that
 // reconnects with Last-Event-ID, or with ?after=ID, continues there. A slow reader gets what is kept, which is the
-// newest, instead of everything that it missed.
+// newest, instead of everything that it missed. The stream of a run that is over ends with an event: a reader that connects
+// again gets the state again, and what follows once the run is resumed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	at := parseCursor(r.URL.Query().Get("after"))
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
@@ -51,6 +52,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run *runSummary)
 		next, changed := f.frame(at)
 		at = next.next
 		if len(next.data) > 0 && !send(next.data) {
+			return
+		}
+		if next.last {
 			return
 		}
 		select {

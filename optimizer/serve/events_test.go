@@ -73,6 +73,21 @@ func (x *stream) next(t *testing.T, name string) event {
 	}
 }
 
+// hold holds the last run, as its agent does, so that its stream continues.
+func (s *site) hold() (unlock func()) {
+	s.t.Helper()
+	run, err := journal.Open(filepath.Join(journal.RunsDir(s.state), s.ids[len(s.ids)-1]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	unlock, err = run.Lock()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(unlock)
+	return unlock
+}
+
 func (s *site) append(file, text string) {
 	s.t.Helper()
 	f, err := os.OpenFile(filepath.Join(journal.RunsDir(s.state), s.ids[len(s.ids)-1], file), os.O_WRONLY|os.O_APPEND, 0)
@@ -106,6 +121,7 @@ func rowsIn(t *testing.T, e event) (times []float64, reset bool) {
 // and gets everything again when the file was replaced.
 func TestEventsResume(t *testing.T) {
 	s := newSite(t, 1, nil)
+	s.hold()
 	_, body, _ := s.ask("GET", "/api/runs/"+s.ids[0]+"/samples", "")
 	var all series
 	if err := json.Unmarshal([]byte(body), &all); err != nil || len(all.Columns["time_s"]) != 120 {
@@ -150,6 +166,7 @@ func TestEventsResume(t *testing.T) {
 
 func TestEventsOutput(t *testing.T) {
 	s := newSite(t, 1, nil)
+	s.hold()
 	x := s.stream("", "")
 	if e := x.next(t, "output"); !strings.Contains(e.data, "epoch 2 of 40") || !strings.Contains(e.data, `"reset":true`) {
 		t.Errorf("first output %s", e.data)
@@ -164,10 +181,44 @@ func TestEventsOutput(t *testing.T) {
 	}
 }
 
+// TestEventsEnd checks that the stream of a run that is over ends after everything that the run wrote, also for a reader that
+// connects again, and that a run with an agent is followed until that has left.
+func TestEventsEnd(t *testing.T) {
+	s := newSite(t, 1, nil)
+	rest := func(x *stream) string {
+		data, err := io.ReadAll(x.in)
+		if err != nil {
+			t.Errorf("the stream does not end: %v", err)
+		}
+		return string(data)
+	}
+	x := s.stream("", "")
+	e := x.next(t, "end")
+	if after := rest(x); after != "" {
+		t.Errorf("after the end: %q", after)
+	}
+	if text := rest(s.stream("?after="+e.id, "")); !strings.Contains(text, "event: state") || !strings.Contains(text, "event: end") || strings.Contains(text, "event: samples") {
+		t.Errorf("again: %s", text)
+	}
+	leave := s.hold()
+	x = s.stream("", e.id)
+	x.next(t, "state")
+	s.append("job.stdout", "resumed\n")
+	if e := x.next(t, "output"); !strings.Contains(e.data, "resumed") {
+		t.Errorf("with an agent: %s", e.data)
+	}
+	s.append("job.stdout", "the last line\n")
+	leave()
+	if text := rest(x); !strings.Contains(text, "the last line") || !strings.HasSuffix(text, "event: end\ndata: {\"schema\":1}\n\n") {
+		t.Errorf("when the agent has left: %s", text)
+	}
+}
+
 // TestThousandReaders checks that 1,000 readers of one run get every row, from one follower.
 func TestThousandReaders(t *testing.T) {
 	const readers = 1000
 	s := newSite(t, 1, nil)
+	s.hold()
 	transport := &http.Transport{MaxConnsPerHost: 0}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -241,6 +292,7 @@ func TestThousandReaders(t *testing.T) {
 // newest state when it reads again.
 func TestStalledReader(t *testing.T) {
 	s := newSite(t, 1, nil)
+	s.hold()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -271,6 +323,7 @@ func TestStalledReader(t *testing.T) {
 // TestFarBehind checks that a reader that missed more than is kept gets the newest part, marked as a replacement.
 func TestFarBehind(t *testing.T) {
 	s := newSite(t, 1, nil)
+	s.hold()
 	x := s.stream("", "")
 	e := x.next(t, "output")
 	s.append("job.stdout", strings.Repeat("a line of output\n", 20000))

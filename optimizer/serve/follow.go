@@ -27,6 +27,7 @@ type follower struct {
 	recordChanged time.Time // modification time of run.json
 	recordSize    int64
 	alive         bool
+	over          bool // the run has ended, and no agent holds it
 	columns       []string
 
 	mu      sync.Mutex
@@ -43,6 +44,7 @@ type state struct {
 	word    string
 	parts   map[string]part
 	problem string
+	over    bool
 }
 
 type part struct {
@@ -54,6 +56,7 @@ type part struct {
 type frame struct {
 	data []byte
 	next cursor
+	last bool // nothing follows
 }
 
 // cursor is the position of a reader: what it has of each file, and the version of the state.
@@ -85,8 +88,8 @@ const followEvery = time.Second
 func newFollower(id, dir string, render func(*journal.Record, *journal.Holder) (map[string]string, error)) *follower {
 	f := &follower{id: id, dir: dir, render: render, changed: make(chan struct{}), frames: map[string]frame{}, stop: make(chan struct{})}
 	f.samples = tail{path: filepath.Join(dir, "samples.csv"), keep: keepSamples, turn: f.row}
-	f.stdout = tail{path: filepath.Join(dir, "job.stdout"), keep: keepOutput, turn: plainOutput}
-	f.stderr = tail{path: filepath.Join(dir, "job.stderr"), keep: keepOutput, turn: plainOutput}
+	f.stdout = tail{keep: keepOutput, turn: plainOutput}
+	f.stderr = tail{keep: keepOutput, turn: plainOutput}
 	return f
 }
 
@@ -115,6 +118,8 @@ func (f *follower) poll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed := false
+	f.stdout.path, _ = report.Output(f.dir, "stdout")
+	f.stderr.path, _ = report.Output(f.dir, "stderr")
 	for _, t := range []*tail{&f.samples, &f.stdout, &f.stderr} {
 		more, err := t.read()
 		changed = changed || more
@@ -125,6 +130,8 @@ func (f *follower) poll() {
 	if rendered || problem != f.state.problem {
 		changed = f.state.put(word, parts, problem) || changed
 	}
+	changed = changed || f.over != f.state.over
+	f.state.over = f.over // read before the files, which are therefore complete
 	if changed {
 		clear(f.frames)
 		close(f.changed)
@@ -173,6 +180,7 @@ func (f *follower) readRecord() (word string, parts map[string]string, problem s
 		return "", nil, err.Error(), true
 	}
 	f.recordChanged, f.recordSize, f.alive = info.ModTime(), info.Size(), agent != nil
+	f.over = agent == nil && (rec.Over() || rec.State == journal.Planned)
 	word, _ = report.State(rec, agent)
 	parts, err = f.render(rec, agent)
 	if err != nil {
@@ -261,7 +269,10 @@ func (f *follower) make(c cursor) frame {
 			}
 		}
 	}
-	return frame{b.Bytes(), c}
+	if f.state.over {
+		send("end", map[string]any{"schema": 1})
+	}
+	return frame{b.Bytes(), c, f.state.over}
 }
 
 // hub holds the followers of the runs that have readers.

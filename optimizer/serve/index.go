@@ -136,9 +136,7 @@ func (x *index) run(id string) (*runSummary, bool) {
 	if err != nil || !info.IsDir() {
 		return nil, false
 	}
-	x.mu.Lock()
-	known := x.byID[id]
-	x.mu.Unlock()
+	known := x.known(id)
 	if known != nil && known.settled() && known.changed.Equal(info.ModTime()) {
 		return known, true
 	}
@@ -158,6 +156,13 @@ func (x *index) run(id string) (*runSummary, bool) {
 	return s, true
 }
 
+// known returns the summary of a run as it was last read; nil if it was not.
+func (x *index) known(id string) *runSummary {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byID[id]
+}
+
 // settled reports whether a run changes only together with its directory.
 func (s *runSummary) settled() bool { return s.State != "running" }
 
@@ -165,7 +170,7 @@ func (s *runSummary) settled() bool { return s.State != "running" }
 func (x *index) update() {
 	entries, _ := os.ReadDir(journal.RunsDir(x.stateDir)) // none in a state directory that does not exist
 	x.mu.Lock()
-	before := x.byID
+	before := len(x.byID)
 	x.mu.Unlock()
 	var dirs []string
 	for _, e := range slices.Backward(entries) { // ReadDir sorts by name, and names begin with the time
@@ -173,10 +178,10 @@ func (x *index) update() {
 			dirs = append(dirs, e.Name())
 		}
 	}
-	changed := len(dirs) != len(before)
+	changed := len(dirs) != before
 	runs := make([]*runSummary, 0, len(dirs))
 	for i, id := range dirs {
-		if i == firstRuns && len(before) == 0 {
+		if i == firstRuns && before == 0 {
 			x.publish(runs, len(dirs), true)
 		}
 		dir := filepath.Join(journal.RunsDir(x.stateDir), id)
@@ -185,7 +190,7 @@ func (x *index) update() {
 			changed = true
 			continue
 		}
-		known := before[id]
+		known := x.known(id)
 		if known == nil || !known.changed.Equal(info.ModTime()) || !known.settled() {
 			s := summarize(dir, info.ModTime())
 			changed = changed || known == nil || !known.changed.Equal(s.changed) || known.State != s.State

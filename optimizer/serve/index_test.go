@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,6 +114,35 @@ func TestIndexFollows(t *testing.T) {
 	}
 	_ = os.Chtimes(run.Dir(), time.Now(), time.Now()) // as a replaced file does
 	until("damaged", "?state=unreadable", `"found":1`)
+}
+
+// TestIndexConcurrently reads single runs, which replaces the summaries of changed ones, while the whole index is updated.
+func TestIndexConcurrently(t *testing.T) {
+	state := t.TempDir()
+	ids := WriteRuns(t, state, 20)
+	x := newIndex(state)
+	x.update()
+	var readers sync.WaitGroup
+	for g := range 4 {
+		readers.Go(func() {
+			for i := range 100 {
+				id := ids[(g+i)%len(ids)]
+				if err := os.Chtimes(filepath.Join(journal.RunsDir(state), id), time.Time{}, time.Unix(int64(i), 0)); err != nil {
+					t.Error(err)
+				}
+				if s, ok := x.run(id); !ok || s.ID != id {
+					t.Errorf("run %s: %v, %v", id, s, ok)
+				}
+			}
+		})
+	}
+	for range 50 {
+		x.update()
+	}
+	readers.Wait()
+	if l := x.list(); len(l.runs) != len(ids) || l.total != len(ids) {
+		t.Errorf("%d runs of %d in the list, want %d", len(l.runs), l.total, len(ids))
+	}
 }
 
 // TestRightSizeUnderLoad: CPUs that other programs used are not recommended to be released.

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/report"
@@ -66,7 +65,8 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request, run *runSummary
 		body.Charts = liveCharts(run)
 	}
 	for _, o := range []output{{Stream: "stderr", Title: "Error output"}, {Stream: "stdout", Title: "Standard output"}} {
-		t := tail{path: filepath.Join(run.dir, "job."+o.Stream), keep: 16 << 10, turn: plainOutput}
+		newest, _ := report.Output(run.dir, o.Stream)
+		t := tail{path: newest, keep: 16 << 10, turn: plainOutput}
 		if _, err := t.read(); err != nil {
 			o.Text = err.Error()
 		}
@@ -271,22 +271,22 @@ func (s *Server) chartFile(w http.ResponseWriter, r *http.Request, run *runSumma
 	s.refuse(w, r, http.StatusNotFound, "there is no such chart, or it has no data")
 }
 
-// outputFile is the whole output of the job, as it was written.
+// outputFile is the whole output of all jobs of the run that is kept, as it was written.
 func (s *Server) outputFile(w http.ResponseWriter, r *http.Request, run *runSummary) {
 	name := r.PathValue("name")
-	if !slices.Contains([]string{"stdout", "stderr", "stdout.1", "stderr.1"}, name) {
+	if name != "stdout" && name != "stderr" {
 		s.refuse(w, r, http.StatusNotFound, "there is no such output")
 		return
 	}
-	f, err := regular.Open(filepath.Join(run.dir, "job."+name), regular.NoLimit)
-	if err != nil {
+	_, out := report.Output(run.dir, name)
+	defer out.Close()
+	if found, err := out.Open(-1); !found || err != nil {
 		s.refuse(w, r, http.StatusNotFound, "this output is not kept")
 		return
 	}
-	defer f.Close()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Disposition", "inline; filename="+strconv.Quote(url.PathEscape(run.ID+"."+name)))
-	_, _ = io.Copy(w, f)
+	_ = out.Copy(w) // the connection may be gone
 }
 
 // apiRun is the record of a run with its note.

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
@@ -250,6 +252,34 @@ func TestChanges(t *testing.T) {
 	if code, _, _ := s.ask("POST", "/runs/none/stop", "", "Authorization", "Bearer "+testToken); code != 404 {
 		t.Errorf("unknown run: %d, want 404", code)
 	}
+}
+
+// TestLateStopError checks that the next page of a run says why a stop failed that was answered before its end.
+func TestLateStopError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := t.TempDir()
+		id := WriteRuns(t, state, 1)[0]
+		s := New(Options{StateDir: state, Token: testToken, Control: Control{Stop: func(context.Context, string) (string, error) {
+			time.Sleep(2 * answerWithin)
+			return "", errors.New("its job cannot be killed")
+		}}})
+		defer s.Close()
+		ask := func(method, path string) *httptest.ResponseRecorder {
+			r, w := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+			r.Host = "localhost"
+			r.Header.Set("Authorization", "Bearer "+testToken)
+			s.Handler().ServeHTTP(w, r)
+			return w
+		}
+		if w := ask("POST", "/runs/"+id+"/stop"); w.Code != http.StatusAccepted {
+			t.Errorf("stop: %d %s", w.Code, w.Body)
+		}
+		time.Sleep(2 * answerWithin)
+		synctest.Wait()
+		if w := ask("GET", "/runs/"+id); !strings.Contains(w.Body.String(), "its job cannot be killed") {
+			t.Error("the page lacks the error")
+		}
+	})
 }
 
 func TestEmptyState(t *testing.T) {

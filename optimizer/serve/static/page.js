@@ -67,39 +67,58 @@ class RunPage {
     this.id = root.dataset.id;
     this.rows = [];
     this.plots = new Map();
+    this.taken = Promise.resolve(); // when all samples that arrived are in rows
     this.load();
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw(true));
     new ResizeObserver(() => this.resize()).observe(root);
+    // A hidden page leaves its connection to others: a browser opens only six to a server.
+    document.addEventListener('visibilitychange', () => { if (document.hidden) this.leave(); else this.follow(); });
+    addEventListener('pagehide', () => this.leave());
+    addEventListener('pageshow', event => { if (event.persisted) this.follow(); });
   }
 
   async load() {
-    let after = '';
+    this.after = '';
     try {
-      const answer = await fetch(`/api/runs/${this.id}/samples`);
-      if (answer.ok) {
-        const series = await answer.json();
-        const n = (series.columns.time_s || []).length;
-        for (let i = 0; i < n; i++) {
-          const row = {};
-          for (const name in series.columns) row[name] = series.columns[name][i] ?? null;
-          this.rows.push(row);
-        }
-        after = series.after;
-      }
+      this.after = await this.loadSamples();
     } catch { /* the stream sends the newest rows instead */ }
     this.redraw();
-    this.follow(after);
+    this.loaded = true;
+    this.follow();
   }
 
-  follow(after) {
-    const source = new EventSource(`/runs/${this.id}/events?after=${encodeURIComponent(after)}`);
-    const on = (name, take) => source.addEventListener(name, event => take(JSON.parse(event.data)));
+  // loadSamples replaces the rows by those of the whole run. It returns where the stream continues.
+  async loadSamples() {
+    const answer = await fetch(`/api/runs/${this.id}/samples`);
+    if (!answer.ok) throw new Error(answer.statusText);
+    const series = await answer.json();
+    this.rows = (series.columns.time_s || []).map((_, i) => {
+      const row = {};
+      for (const name in series.columns) row[name] = series.columns[name][i] ?? null;
+      return row;
+    });
+    return series.after;
+  }
+
+  // follow opens the stream, after the last event that arrived, until the run is over.
+  follow() {
+    if (!this.loaded || this.source || document.hidden) return;
+    const source = this.source = new EventSource(`/runs/${this.id}/events?after=${encodeURIComponent(this.after)}`);
+    const on = (name, take) => source.addEventListener(name, event => {
+      this.after = event.lastEventId;
+      take(JSON.parse(event.data));
+    });
     source.onopen = () => this.link('following');
     source.onerror = () => this.link('connection lost, reconnecting');
-    on('samples', data => this.take(data));
+    on('samples', data => { this.taken = this.taken.then(() => this.take(data)).catch(problem => console.error(problem)); });
     on('state', data => this.state(data));
     on('output', data => this.output(data));
-    addEventListener('pagehide', () => source.close());
+    on('end', () => this.leave());
+  }
+
+  leave() {
+    if (this.source) this.source.close();
+    this.source = null;
   }
 
   link(text) {
@@ -109,12 +128,18 @@ class RunPage {
     place.classList.toggle('warn', text !== 'following');
   }
 
-  take(data) {
-    if (data.reset) this.rows = [];
+  // take adds rows of the stream. It has only the newest ones of a file that was replaced, as a table that is thinned is.
+  async take(data) {
+    if (data.reset) {
+      try {
+        await this.loadSamples();
+      } catch { this.rows = []; } // the newest rows remain
+    }
     for (const values of data.rows) {
       const row = {};
       data.columns.forEach((name, i) => { row[name] = values[i]; });
-      this.rows.push(row);
+      const last = this.rows[this.rows.length - 1];
+      if (!last || row.time_s > last.time_s) this.rows.push(row); // others were loaded with the whole run
     }
     if (this.rows.length > keepRows) this.rows = this.rows.filter((_, i) => i % 2 === 0 || i > this.rows.length - 200);
     this.redraw();
@@ -283,7 +308,7 @@ class RunPage {
 }
 
 // Changes are sent without leaving the page of a run; the answer is shown in place.
-async function change(form, submitter) {
+async function change(page, form, submitter) {
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
   const body = new URLSearchParams(new FormData(form));
   if (submitter && submitter.name) body.set(submitter.name, submitter.value);
@@ -295,6 +320,7 @@ async function change(form, submitter) {
     const answer = await fetch(form.action, {method: 'POST', body, headers: {Accept: 'application/json'}});
     const result = await answer.json();
     show(result.text || result.error, !answer.ok);
+    page.follow(); // a run that was over may run again
   } catch (problem) {
     show('The page did not answer: ' + problem.message, true);
   }
@@ -323,14 +349,20 @@ function listPage(table) {
     location.href = '/compare?' + query;
   });
   let tag = null;
+  const used = () => table.contains(document.activeElement) && document.activeElement.name !== 'run'; // a selection is restored
   setInterval(async () => {
-    if (document.hidden || table.contains(document.activeElement)) return;
+    if (document.hidden || used()) return;
     try {
       const answer = await fetch(table.dataset.part, {headers: tag ? {'If-None-Match': tag} : {}});
       if (answer.status !== 200) return;
+      const fresh = await answer.text();
+      if (used()) return;
       tag = answer.headers.get('ETag');
-      table.innerHTML = await answer.text();
+      const focus = table.contains(document.activeElement) ? document.activeElement.value : null;
+      table.innerHTML = fresh;
       show();
+      const again = [...table.querySelectorAll('input[name=run]')].find(box => box.value === focus);
+      if (again) again.focus({preventScroll: true});
     } catch { /* the next time */ }
   }, 3000);
   show();
@@ -355,11 +387,11 @@ function clusterPage(place) {
 document.addEventListener('DOMContentLoaded', () => {
   const run = $('#run');
   if (run) {
-    new RunPage(run);
+    const page = new RunPage(run);
     document.addEventListener('submit', event => {
       if (event.target.method !== 'post' || !event.target.action.includes('/runs/')) return;
       event.preventDefault();
-      change(event.target, event.submitter);
+      change(page, event.target, event.submitter);
     });
     document.addEventListener('click', event => { // a point of the front leads to its row, whose button it presses
       const link = event.target.closest('#front-section svg a');
