@@ -35,6 +35,7 @@ func (s *script) inspect(path string, f *facts) {
 	if s.ins, err = inspect.Inspect(path); err != nil {
 		s.ins = inspect.Inspection{Path: path}
 	}
+	s.ins.Override(f.Argv)
 	s.readCommand(f)
 }
 

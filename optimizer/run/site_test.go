@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -302,4 +303,19 @@ type granting struct{ launch.Launcher }
 func (granting) Charged(a resources.Allocation) resources.Allocation {
 	a.Memory = 2
 	return a
+}
+
+// TestReinspectionKeepsTheCommandLine: a run that is continued uses the device that its command line selects.
+func TestReinspectionKeepsTheCommandLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(path, []byte("import torch\nmodel.to('cuda')\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{"yes": nil, "no": {"--device", "cpu"}} {
+		var s script
+		s.inspect(path, &facts{Argv: append([]string{"python3", path}, args...)})
+		if s.ins.GPU.Value != want {
+			t.Errorf("%q: uses a GPU: %+v, want %q", args, s.ins.GPU, want)
+		}
+	}
 }
