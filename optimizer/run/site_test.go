@@ -319,3 +319,34 @@ func TestReinspectionKeepsTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// TestAsksGPUs: a training whose use of GPUs is unknown asks an engine for them, as it receives those of this machine; one that is
+// known to use CPUs only does not, nor does one to which the user gives none.
+func TestAsksGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		uses, path, gpus string
+		limit            int
+		want             bool
+	}{
+		"uses them":               {uses: "yes", path: "train.py", want: true},
+		"unknown":                 {path: "train.py", want: true},
+		"CPUs only":               {uses: "no", path: "train.py"},
+		"CPUs only, but given":    {uses: "no", path: "train.py", gpus: "1:", want: true},
+		"given none":              {uses: "yes", path: "train.py", gpus: "0"},
+		"given none, as a range":  {path: "train.py", gpus: "0:0"},
+		"not yet read, has none":  {},
+		"not yet read, has a few": {limit: 2, want: true},
+	} {
+		asked := 0
+		r := newRun(Agent{Clock: &stoppedClock{}, View: Quiet{}, Site: func(_ context.Context, _ Config, gpus bool) (Site, error) {
+			if asked++; gpus != c.want {
+				t.Errorf("%s: asks for GPUs: %v, want %v", name, gpus, c.want)
+			}
+			return Site{Launcher: launch.Local{}}, nil
+		}}, Config{Engine: "slurm", GPUs: c.gpus})
+		r.ins.Path, r.ins.GPU.Value, r.Limits.GPUs.Max = c.path, c.uses, c.limit
+		if err := r.openSite(t.Context()); err != nil || asked != 1 {
+			t.Errorf("%s: connected %d times, %v", name, asked, err)
+		}
+	}
+}
