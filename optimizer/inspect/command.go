@@ -3,6 +3,8 @@ package inspect
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -39,7 +41,7 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 			continue
 		}
 		ins.Path, ins.SHA256 = path, sum
-		ins.override(argv[i+1:])
+		ins.Override(argv[i+1:])
 		return ins, true
 	}
 	return Inspection{}, false
@@ -50,7 +52,7 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 func inspectPythonCommand(py pythonCommand, dir string) (Inspection, bool) {
 	if py.code != "" {
 		ins := inspectPython([]byte(py.code))
-		ins.override(py.args)
+		ins.Override(py.args)
 		return ins, true
 	}
 	candidates := []string{at(dir, py.script)}
@@ -65,7 +67,7 @@ func inspectPythonCommand(py pythonCommand, dir string) (Inspection, bool) {
 		}
 		ins := inspectPython(data)
 		ins.Path, ins.SHA256 = path, sum
-		ins.override(py.args)
+		ins.Override(py.args)
 		return ins, true
 	}
 	if py.module != "" {
@@ -146,16 +148,28 @@ func commandScore(ins Inspection) int {
 	return n
 }
 
-// override applies the options of a command line over the defaults of the script. The last part of a dotted key
+// Override applies the options of a command line over the defaults of the script. The last part of a dotted key
 // counts, as in Hydra's trainer.max_epochs=5.
-func (ins *Inspection) override(args []string) {
+func (ins *Inspection) Override(args []string) {
 	for i, a := range args {
 		key, value, ok := strings.Cut(a, "=")
 		if !ok && strings.HasPrefix(a, "-") && i+1 < len(args) {
 			value = args[i+1]
 		}
+		option := strings.HasPrefix(a, "-")
 		key = last(strings.ReplaceAll(strings.TrimLeft(key, "-"), "-", "_")) // Hydra: trainer.max_epochs=5
-		if value == "" || !ok && !strings.HasPrefix(a, "-") {
+		if uses, known := deviceArgument(key, value, ins.GPU); known && (ok || option) {
+			shown := a
+			if !ok && value != "" && !noGPU[key] {
+				shown += " " + value
+			}
+			ins.GPU = Finding{Value: uses, Text: shown}
+			if uses == "no" {
+				ins.Warnings = slices.DeleteFunc(ins.Warnings, func(w string) bool { return w == OneGPU })
+			}
+			continue
+		}
+		if value == "" || !ok && !option {
 			continue
 		}
 		shown := a
@@ -179,6 +193,51 @@ func (ins *Inspection) override(args []string) {
 			set(&ins.Dataset, datasetFamilies.match(value))
 		}
 	}
+}
+
+var (
+	noGPU     = set("no_cuda", "no_gpu", "no_accel", "use_cpu", "cpu_only") // options without a value
+	gpuIDs    = set("gpu", "gpu_id", "gpu_ids", "gpu_idx", "gpuid", "gpuids")
+	gpuCounts = set("gpus", "ngpu", "ngpus", "n_gpu", "n_gpus", "num_gpu", "num_gpus")
+)
+
+// deviceArgument returns whether a GPU is used after an argument of the command line that selects the device: "yes", "no",
+// or "" if the default of the script is the CPU and the argument names a device that is not known. known is false for
+// other arguments.
+func deviceArgument(key, value string, byDefault Finding) (uses string, known bool) {
+	value = strings.ToLower(value)
+	kind, _, _ := strings.Cut(value, ":")
+	first, _, list := strings.Cut(value, ",")
+	n, err := strconv.Atoi(first)
+	switch {
+	case noGPU[key]:
+		return "no", value != "false" && value != "no" && value != "0"
+	case kind == "cuda":
+		return "yes", true
+	case key == "device" || key == "accelerator":
+		switch {
+		case kind == "cpu":
+			return "no", true
+		case kind == "gpu", key == "device" && err == nil && n >= 0:
+			return "yes", true
+		}
+		return "", value != "" && byDefault.Value == "no" && byDefault.Line > 0
+	case gpuIDs[key]:
+		switch {
+		case err == nil && n < 0:
+			return "no", true
+		case err == nil, value == "", strings.HasPrefix(value, "--"): // a number, or a switch
+			return "yes", true
+		}
+	case gpuCounts[key] && err == nil:
+		switch {
+		case list || n > 0:
+			return "yes", true
+		case n == 0:
+			return "no", true
+		}
+	}
+	return "", false
 }
 
 // isFile reports whether path is a regular file, after resolving links.

@@ -1,27 +1,49 @@
 package inspect
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// gpu reports whether the script uses an accelerator: "yes", "no", or unknown when imported modules may hide it.
-// Comments and texts are ignored. The clue with the largest weight decides. Without clues, the result is "no" only
-// for a known framework without unknown modules.
-func (s *script) gpu(framework string) Finding {
+// gpu reports whether the script uses an accelerator: "yes", "no", or unknown. Comments and texts are ignored. The clue
+// with the largest weight decides. A device that inspection cannot determine outweighs names of the CPU. Without clues,
+// the result is "no" only for a framework that runs on CPUs by default, without unknown modules: a deep-learning
+// framework may use a GPU in a way that has not been recognised.
+func (s *script) gpu(trainedBy string) Finding {
+	d := &devices{script: s, targets: map[string][]int{}, names: map[string]device{}, options: map[string]bool{}}
+	for _, f := range frameworks {
+		d.deep = d.deep || f.deep && f.name == trainedBy
+	}
+	for _, o := range s.options {
+		for _, n := range o.names {
+			d.options[n] = true
+		}
+	}
+	for i, a := range s.assignments {
+		if at := d.targets[a.target]; a.how != entry && len(at) < maxValues {
+			d.targets[a.target] = append(at, i)
+		}
+	}
 	var clues []clue
 	yes := func(weight float64, line int) { clues = append(clues, clue{"yes", weight, line}) }
 	no := func(weight float64, line int) { clues = append(clues, clue{"no", weight, line}) }
 	for i := range s.calls {
-		s.gpuCall(&s.calls[i], yes, no)
+		d.call(&s.calls[i], yes, no)
 	}
 	for _, a := range s.assignments {
 		v, literal := onlyString(a.value)
-		switch key := subscript(a.target); {
-		case key == "CUDA_VISIBLE_DEVICES" && literal && (v == "" || v == "-1"):
+		key := subscript(a.target)
+		if key == "CUDA_VISIBLE_DEVICES" && literal && (v == "" || v == "-1") {
 			no(12, a.line)
-		case literal && (v == "gpu_hist" || strings.HasPrefix(v, "cuda")) && (a.target == "tree_method" || a.target == "device" && a.how == entry):
+		}
+		switch on := d.parameter(cmp.Or(key, a.target), a.value); {
+		case a.how != entry && key == "" && (a.target != "tree_method" || !literal):
+		case on&gpuDevice != 0:
 			yes(8, a.line)
+		case on&otherDevice != 0:
+			d.chosen = true
 		}
 	}
 	for _, im := range s.imports {
@@ -32,54 +54,89 @@ func (s *script) gpu(framework string) Finding {
 			if strings.HasPrefix(im.path, "numba.cuda") {
 				yes(8, im.line)
 			}
-		case "tensorflow", "keras", "jax": // these use a visible GPU by default
+		case "tensorflow", "keras", "jax", "fastai", "ultralytics": // these use a visible GPU by default
 			yes(2, im.line)
 		}
+	}
+	if d.open {
+		clues = slices.DeleteFunc(clues, func(c clue) bool { return c.value == "no" && c.weight <= byCPU })
 	}
 	if f := s.heaviest(clues); f.Value != "" {
 		return f
 	}
-	if framework != "" && !s.hidden() {
+	switch trainedBy {
+	case "xgboost", "lightgbm", "catboost": // on CPUs, unless a parameter says otherwise
+		if d.open || d.chosen {
+			return Finding{}
+		}
+	}
+	if trainedBy != "" && !d.deep && !s.hidden() {
 		return Finding{Value: "no"}
 	}
 	return Finding{}
 }
 
-// gpuCall adds the clues of one call and of its arguments.
-func (s *script) gpuCall(c *call, yes, no func(float64, int)) {
-	end := last(c.full)
-	wrapper := root(c.full) == "lightning" || root(c.full) == "pytorch_lightning" || root(c.full) == "transformers" || root(c.full) == "trl"
-	switch {
+// byCPU is the largest weight of a clue that consists of the CPU as the only known device.
+const byCPU = 6
+
+// call adds the clues of one call and of its arguments.
+func (d *devices) call(c *call, yes, no func(float64, int)) {
+	end, top := last(c.full), root(c.full)
+	wrapper := top == "lightning" || top == "pytorch_lightning" || top == "transformers" || top == "trl"
+	// weigh adds the clue of an expression that is a device.
+	weigh := func(t []token, forGPU, forCPU float64) {
+		path, _ := dotted(t, 0)
+		switch on := d.of(t, maxNames); {
+		case on&(gpuDevice|numbered) != 0:
+			yes(forGPU, c.line)
+		case on == cpuDevice:
+			no(forCPU, c.line)
+		case strings.HasPrefix(d.resolve(path), "torch."): // a type of numbers
+		case last(path) == "device" && path != "device" && !deviceOwner.MatchString(root(path)): // where another tensor is
+		default:
+			d.open = true
+		}
+	}
+	switch first, given := c.positional(0); {
 	case end == "cuda" && strings.Contains(c.callee, ".") && !strings.HasPrefix(c.full, "torch."):
 		yes(10, c.line)
 	case end == "to" && strings.Contains(c.callee, "."):
 		for _, a := range c.args {
-			if s.isCUDA(a.tokens, 3) {
-				yes(10, c.line)
-			} else if s.isCPU(a.tokens) {
-				no(6, c.line)
+			path, _ := dotted(a.tokens, 0)
+			switch v, _ := onlyString(a.tokens); {
+			case a.key != "", last(path) == "dtype", isTruth(a.tokens):
+			case v == "cpu": // from another device, possibly
+				no(1, c.line)
+			default:
+				weigh(a.tokens, 10, byCPU)
 			}
 		}
-	case end == "set_default_device" || end == "set_default_tensor_type":
-		if len(c.args) > 0 && s.isCUDA(c.args[0].tokens, 3) {
-			yes(9, c.line)
+	case end == "set_default_device" || end == "set_default_tensor_type" || c.full == "paddle.set_device" || c.full == "paddle.device.set_device":
+		if given {
+			weigh(first, 9, byCPU)
 		}
 	case c.full == "torch.device":
-		if len(c.args) > 0 && s.isCUDA(c.args[0].tokens, 3) {
-			yes(3, c.line)
-		} else if len(c.args) > 0 && s.isCPU(c.args[0].tokens) {
+		if given {
+			weigh(first, 3, 3)
+		}
+	case strings.HasPrefix(c.full, "torch.accelerator.") && end != "is_available" && end != "device_count":
+		yes(4, c.line)
+	case top == "mxnet" && (end == "gpu" || end == "cpu"):
+		if end == "gpu" {
+			yes(8, c.line)
+		} else {
 			no(3, c.line)
 		}
 	case multiGPUCalls[end] != "" && !wrapper:
 		yes(9, c.line)
 	case c.full == "tensorflow.device" || strings.HasSuffix(c.full, "list_physical_devices"):
-		if t, ok := firstArgString(c); ok && strings.Contains(strings.ToUpper(t), "GPU") {
+		if t, ok := onlyString(first); ok && strings.Contains(strings.ToUpper(t), "GPU") {
 			yes(8, c.line)
 		} else if ok && strings.Contains(strings.ToUpper(t), "CPU") {
 			no(5, c.line)
 		}
 	case end == "set_visible_devices":
-		if first, ok := c.positional(0); ok && len(first) == 2 && first[0].s == "[" {
+		if len(first) == 2 && first[0].s == "[" {
 			no(11, c.line)
 		}
 	case c.full == "torch.cuda.set_device" || c.full == "torch.cuda.Stream" || end == "GradScaler" || strings.HasSuffix(c.full, "cuda.amp.autocast"):
@@ -93,7 +150,7 @@ func (s *script) gpuCall(c *call, yes, no func(float64, int)) {
 		v, _ := onlyString(a.tokens)
 		on := len(a.tokens) == 1 && a.tokens[0].s == "True"
 		switch {
-		case a.key == "accelerator" && (v == "gpu" || v == "cuda"), a.key == "tree_method" && v == "gpu_hist", a.key == "device_type" && v == "gpu":
+		case a.key == "accelerator" && (v == "gpu" || v == "cuda"):
 			yes(9, c.line)
 		case a.key == "accelerator" && v == "cpu", (a.key == "no_cuda" || a.key == "use_cpu") && on:
 			no(11, c.line)
@@ -103,28 +160,114 @@ func (s *script) gpuCall(c *call, yes, no func(float64, int)) {
 			} else {
 				yes(9, c.line)
 			}
-		case a.key == "device" && end != "add_argument" && (s.isCUDA(a.tokens, 3) || v == "gpu"):
-			yes(8, c.line)
-		case a.key == "device" && s.isCPU(a.tokens):
-			no(6, c.line)
+		case end == "add_argument", a.key == "device_type" && root(c.full) == "torch": // autocast
+		case a.key == "device" && !isNone(a.tokens):
+			if on := d.of(a.tokens, maxNames); on != numbered || d.deep {
+				weigh(a.tokens, 8, byCPU)
+			}
+		default:
+			switch on := d.parameter(a.key, a.tokens); {
+			case on&gpuDevice != 0:
+				yes(8, c.line)
+			case on&otherDevice != 0:
+				d.chosen = true
+			}
 		}
 	}
 }
 
-func firstArgString(c *call) (string, bool) {
-	first, ok := c.positional(0)
-	if !ok {
-		return "", false
-	}
-	return onlyString(first)
+// device is a set of the devices that an expression may have as its value.
+type device uint8
+
+const (
+	cpuDevice   device = 1 << iota
+	gpuDevice          // named: "cuda:1"
+	numbered           // the number of a GPU: only of an expression that is known to be a device
+	otherDevice        // not determined by inspection, or no device
+)
+
+const (
+	maxValues = 16 // assignments of a name that are regarded
+	maxNames  = 8  // names by which an expression leads to a device
+)
+
+// devices finds the devices that the expressions of a script have as their values.
+type devices struct {
+	*script
+	targets map[string][]int  // name → the first assignments to it, at most maxValues
+	names   map[string]device // name → its devices; 0 while they are being determined
+	options map[string]bool   // names of options
+	deep    bool              // the framework is one of deep learning
+	open    bool              // the script uses a device that has not been determined
+	chosen  bool              // so does a parameter of a training library
 }
 
-// isCUDA reports whether an expression names a CUDA device, directly or through assigned names up to depth. Strings
-// that begin with "cuda" count; calls such as torch.cuda.is_available do not.
-func (s *script) isCUDA(t []token, depth int) bool {
-	if depth == 0 || len(t) > 60 {
-		return false
+// deviceOwner matches the names of objects whose device is a setting: cfg.device.
+var deviceOwner = regexp.MustCompile(`(?i)(cfg|conf|arg|opt|param|flag|self|setting)`)
+
+// parameter returns the devices of a parameter of a training library; 0 for one that does not select a device.
+func (d *devices) parameter(key string, value []token) device {
+	v, literal := onlyString(value)
+	switch key {
+	case "device", "device_type", "task_type":
+		on := d.of(value, maxNames)
+		if isNone(value) || key != "device" && literal && on == otherDevice { // another kind of task
+			return 0
+		}
+		return on
+	case "tree_method":
+		if v == "gpu_hist" {
+			return gpuDevice
+		} else if !literal && !isNone(value) {
+			return otherDevice
+		}
 	}
+	return 0
+}
+
+// of returns the devices of an expression, whose names are followed up to depth. A text that begins with "cuda" counts
+// wherever it is in the expression, except in a condition; calls such as torch.cuda.is_available do not.
+func (d *devices) of(t []token, depth int) device {
+	if depth == 0 || len(t) == 0 || len(t) > 60 {
+		return otherDevice
+	}
+	match := brackets(t)
+	if t[0].s == "(" && match[0] == len(t)-1 {
+		return d.of(t[1:len(t)-1], depth)
+	}
+	if then, otherwise, ok := alternatives(t); ok {
+		return d.of(then, depth) | d.of(otherwise, depth)
+	}
+	if d.mentionsGPU(t, depth) {
+		return gpuDevice
+	}
+	if len(t) == 1 && t[0].kind == number {
+		return numbered
+	}
+	if v, ok := onlyString(t); ok {
+		switch kind, _, _ := strings.Cut(strings.ToLower(v), ":"); kind {
+		case "cpu":
+			return cpuDevice
+		case "gpu":
+			return gpuDevice
+		}
+		return otherDevice
+	}
+	path, n := dotted(t, 0)
+	called := n > 0 && n < len(t) && t[n].s == "(" && match[n] == len(t)-1
+	switch full := d.resolve(path); {
+	case called && full == "torch.device":
+		return d.of(t[n+1:len(t)-1], depth)
+	case called && root(full) == "mxnet" && last(full) == "cpu":
+		return cpuDevice
+	case called, n > 0 && n == len(t):
+		return d.named(strings.TrimSuffix(path, ".type"), depth)
+	}
+	return otherDevice
+}
+
+// mentionsGPU reports whether an expression contains the name of a GPU, directly or as the value of a name.
+func (d *devices) mentionsGPU(t []token, depth int) bool {
 	for i := 0; i < len(t); i++ {
 		one := t[i]
 		if one.kind == text || one.kind == fstring {
@@ -140,37 +283,95 @@ func (s *script) isCUDA(t []token, depth int) bool {
 		if n > i {
 			i = n - 1
 		}
-		if strings.HasPrefix(s.resolve(path), "torch.") {
-			continue // torch.cuda.is_available
+		full := d.resolve(path)
+		if full == "torch.accelerator.current_accelerator" || root(full) == "mxnet" && last(full) == "gpu" {
+			return true
 		}
-		if last(path) == "device" && strings.Contains(path, ".") {
-			if owner := s.value(root(path)); mentionsName(owner, "Accelerator") {
-				return true
-			}
-		}
-		if s.isCUDA(s.value(path), depth-1) {
+		if !strings.HasPrefix(full, "torch.") && d.named(path, depth)&gpuDevice != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// isCPU reports whether an expression names the CPU and no CUDA device.
-func (s *script) isCPU(t []token) bool {
-	for range 3 {
-		if len(t) > maxExpression {
-			return false
-		}
-		if v, ok := lastString(t); ok {
-			return v.s == "cpu" && !s.isCUDA(t, 3)
-		}
-		path, n := dotted(t, 0)
-		if n == 0 || n != len(t) {
-			return false
-		}
-		t = s.value(path)
+// named returns the devices of a name: those of each of its assignments, of the option that sets it, or of what the
+// function returns. The default of a parameter is one of several values, since calls give others.
+func (d *devices) named(path string, depth int) device {
+	if on, ok := d.names[path]; ok {
+		return on
 	}
-	return false
+	d.names[path] = 0
+	var on device
+	for _, i := range d.targets[path] {
+		if a := d.assignments[i]; a.how == assigned {
+			on |= d.of(a.value, depth-1)
+		}
+	}
+	if len(d.targets[path]) == maxValues {
+		on |= otherDevice
+	}
+	if last(path) == "device" && strings.Contains(path, ".") {
+		for _, i := range d.targets[root(path)] {
+			if mentionsName(d.assignments[i].value, "Accelerator") {
+				on |= gpuDevice
+			}
+		}
+	}
+	value, declared := d.defaults[last(path)]
+	if declared {
+		on |= d.of(value, depth-1)
+	}
+	if declared && !d.options[last(path)] {
+		on |= otherDevice // a parameter
+	}
+	if at, ok := d.functions[strings.TrimPrefix(path, "self.")]; ok {
+		on |= d.returned(at, depth)
+	}
+	if on == 0 {
+		on = otherDevice
+	}
+	d.names[path] = on
+	return on
+}
+
+// returned returns the devices of the values that the function at a statement returns.
+func (d *devices) returned(at, depth int) (on device) {
+	scope := d.statements[at].scope
+	if scope != "" {
+		scope += "."
+	}
+	scope += definedName(d.statements[at].tokens)
+	for _, st := range d.statements[at+1:] {
+		if st.scope != scope && !strings.HasPrefix(st.scope, scope+".") {
+			break
+		}
+		if st.scope == scope && st.tokens[0].s == "return" {
+			on |= d.of(st.tokens[1:], depth-1)
+		}
+	}
+	return on
+}
+
+// isNone reports whether an expression is None.
+func isNone(t []token) bool { return len(t) == 1 && t[0].kind == name && t[0].s == "None" }
+
+// alternatives returns A and B of "A if … else B".
+func alternatives(t []token) (then, otherwise []token, ok bool) {
+	depth, at := 0, 0
+	for i, one := range t {
+		switch {
+		case one.kind == operator && strings.Contains("([{", one.s):
+			depth++
+		case one.kind == operator && strings.Contains(")]}", one.s):
+			depth--
+		case depth > 0 || one.kind != name:
+		case one.s == "if" && at == 0:
+			at = i
+		case one.s == "else" && at > 0:
+			return t[:at], t[i+1:], true
+		}
+	}
+	return nil, nil, false
 }
 
 func mentionsName(t []token, wanted string) bool {

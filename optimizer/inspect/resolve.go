@@ -59,7 +59,7 @@ func Resolve(train string, args []string, o ResolveOptions) (argv []string, ins 
 	if err != nil {
 		return nil, ins, err
 	}
-	ins.override(args)
+	ins.Override(args)
 	return append(start, args...), ins, nil
 }
 

@@ -49,8 +49,8 @@ type Agent struct {
 	Stdin *os.File
 	// Discover returns the inventory of this machine; nil means resources.Discover.
 	Discover func(context.Context) (resources.Host, error)
-	// Site connects to the engine named by a Config, for a job that uses GPUs or not; nil if jobs can only run on this
-	// machine.
+	// Site connects to the engine named by a Config, for a job that asks for GPUs, if the engine has any, or for none;
+	// nil if jobs can only run on this machine.
 	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
 	// Batch is the batch system whose job may contain this process; nil: it is not asked.
 	Batch batchSystem

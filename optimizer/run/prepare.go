@@ -41,6 +41,7 @@ func (s *script) inspect(path string, f *facts) {
 	if s.ins, err = inspect.Inspect(path); err != nil {
 		s.ins = inspect.Inspection{Path: path}
 	}
+	s.ins.Override(f.Argv)
 	s.readCommand(f)
 }
 
@@ -51,6 +52,9 @@ func (s *script) readCommand(f *facts) {
 	s.resumption = s.command.Resumption(s.mapping)
 	s.ranks = s.command.LocalRanks(len(f.Host.GPUs), int(f.Host.CPUs))
 }
+
+// mayUseGPU reports whether the training may use a GPU, as far as inspection can tell.
+func (s *script) mayUseGPU() bool { return s.ins.GPU.Value != "no" || s.ins.Replay }
 
 // suggestLengths collects the totals known before the log contains one, in order of precedence: stated by the user,
 // of a finished run of the same command, declared by the script.
@@ -180,7 +184,7 @@ func (r *run) resolveLimits() error {
 	cfg := r.Config
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
-	r.Limits = r.Host.DefaultLimits(r.ins.GPU.Value != "no" || r.ins.Replay)
+	r.Limits = r.Host.DefaultLimits(r.mayUseGPU())
 	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
 		return err
 	}

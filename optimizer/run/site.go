@@ -69,10 +69,9 @@ func (r *run) openSite(ctx context.Context) error {
 	if r.Site == nil {
 		return fmt.Errorf("--engine %s: this program runs jobs on this machine only", r.Config.Engine)
 	}
-	gpus := r.Config.GPUs != "" && r.Config.GPUs != "0" || r.ins.GPU.Value == "yes" || r.Limits.GPUs.Max > 0
 	cfg := r.Config
 	cfg.EngineArgs = r.engineArgs()
-	s, err := r.Site(ctx, cfg, gpus)
+	s, err := r.Site(ctx, cfg, r.asksGPUs())
 	if s.Launcher != nil {
 		r.site, r.Launcher = s, s.Launcher
 	}
@@ -83,6 +82,16 @@ func (r *run) openSite(ctx context.Context) error {
 		r.Config.Place = s.Place
 	}
 	return nil
+}
+
+// asksGPUs reports whether the jobs of a run ask the engine for GPUs, if it has any: by the range of the user, the limits of a
+// run that exists already, or the script.
+func (r *run) asksGPUs() bool {
+	if r.Config.GPUs != "" {
+		asked, err := resources.ParseRange(r.Config.GPUs, resources.Range{Max: math.MaxInt})
+		return err != nil || asked.Max > 0
+	}
+	return r.Limits.GPUs.Max > 0 || r.ins.Path != "" && r.mayUseGPU()
 }
 
 // reopenSite connects to the engine of a run that exists already. Its jobs can be followed and stopped by their files

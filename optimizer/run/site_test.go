@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -302,4 +303,50 @@ type granting struct{ launch.Launcher }
 func (granting) Charged(a resources.Allocation) resources.Allocation {
 	a.Memory = 2
 	return a
+}
+
+// TestReinspectionKeepsTheCommandLine: a run that is continued uses the device that its command line selects.
+func TestReinspectionKeepsTheCommandLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(path, []byte("import torch\nmodel.to('cuda')\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{"yes": nil, "no": {"--device", "cpu"}} {
+		var s script
+		s.inspect(path, &facts{Argv: append([]string{"python3", path}, args...)})
+		if s.ins.GPU.Value != want {
+			t.Errorf("%q: uses a GPU: %+v, want %q", args, s.ins.GPU, want)
+		}
+	}
+}
+
+// TestAsksGPUs: a training whose use of GPUs is unknown asks an engine for them, as it receives those of this machine; one that is
+// known to use CPUs only does not, nor does one to which the user gives none.
+func TestAsksGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		uses, path, gpus string
+		limit            int
+		want             bool
+	}{
+		"uses them":               {uses: "yes", path: "train.py", want: true},
+		"unknown":                 {path: "train.py", want: true},
+		"CPUs only":               {uses: "no", path: "train.py"},
+		"CPUs only, but given":    {uses: "no", path: "train.py", gpus: "1:", want: true},
+		"given none":              {uses: "yes", path: "train.py", gpus: "0"},
+		"given none, as a range":  {path: "train.py", gpus: "0:0"},
+		"not yet read, has none":  {},
+		"not yet read, has a few": {limit: 2, want: true},
+	} {
+		asked := 0
+		r := newRun(Agent{Clock: &stoppedClock{}, View: Quiet{}, Site: func(_ context.Context, _ Config, gpus bool) (Site, error) {
+			if asked++; gpus != c.want {
+				t.Errorf("%s: asks for GPUs: %v, want %v", name, gpus, c.want)
+			}
+			return Site{Launcher: launch.Local{}}, nil
+		}}, Config{Engine: "slurm", GPUs: c.gpus})
+		r.ins.Path, r.ins.GPU.Value, r.Limits.GPUs.Max = c.path, c.uses, c.limit
+		if err := r.openSite(t.Context()); err != nil || asked != 1 {
+			t.Errorf("%s: connected %d times, %v", name, asked, err)
+		}
+	}
 }

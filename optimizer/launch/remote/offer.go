@@ -15,6 +15,7 @@ type Wish struct {
 	GPUType   string // empty: any
 	Feature   string // empty: any
 	Nodes     int    // of each job; 0 means 1
+	gpus      bool   // the options ask for GPUs
 }
 
 // ReadWish reads the options of sbatch that select nodes: --partition, --constraint, and the type in --gres and
@@ -37,19 +38,31 @@ func ReadWish(options []string) Wish {
 		case "--constraint", "-C":
 			w.Feature = value
 		case "--gres":
-			if parts := strings.Split(value, ":"); len(parts) > 1 && parts[0] == "gpu" && !isCount(parts[1]) {
+			parts := strings.Split(value, ":")
+			if len(parts) > 1 && parts[0] == "gpu" && !isCount(parts[1]) {
 				w.GPUType = parts[1]
 			}
+			w.gpus = w.gpus || parts[0] == "gpu" && parts[len(parts)-1] != "0"
 		case "--gpus", "-G", "--gpus-per-node", "--gpus-per-task":
-			if kind, _, typed := strings.Cut(value, ":"); typed {
+			kind, count, typed := strings.Cut(value, ":")
+			if typed {
 				w.GPUType = kind
+			} else {
+				count = kind
 			}
+			w.gpus = w.gpus || count != "0"
 		}
 	}
 	return w
 }
 
 func isCount(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// AsksGPUs reports whether jobs are to ask for GPUs: the training may use them, or the options ask for them, and, as far as
+// the offers are known, one that agrees with the wish has any.
+func (w Wish) AsksGPUs(offers []engine.Offer, mayUse bool) bool {
+	return (mayUse || w.gpus) && (len(offers) == 0 || slices.ContainsFunc(offers, func(o engine.Offer) bool { return o.GPUs > 0 && w.Fits(o) }))
+}
 
 // Choose returns the offer that a run plans for: among those that agree with the wish, one with GPUs if the job may use
 // them, then the one with most idle nodes, then the largest. The error names what there is.

@@ -27,35 +27,41 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		if err != nil {
 			return run.Site{}, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		wish := remote.ReadWish(cfg.EngineArgs)
-		wish.Nodes = cfg.Nodes
-		allowed := wish
-		cfg.EngineArgs = wish.Named(cfg.EngineArgs)
-		if cfg.Place.Partition != "" {
-			wish.Partition, wish.GPUType = cfg.Place.Partition, cfg.Place.GPUType
-		}
-		offers, err := eng.Offers(ctx)
-		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType, PerJob: wish.Nodes} // enough for jobs that exist already
-		if err == nil {
-			offer, err = wish.Choose(offers, gpus)
-		}
-		if c, ok := eng.(interface {
-			CheckOptions(context.Context, []string) error
-		}); ok && err == nil {
-			err = c.CheckOptions(ctx, cfg.EngineArgs)
-		}
-		for i := range offers {
-			offers[i].PerJob = wish.Nodes
-		}
-		if err != nil {
-			offers = nil
-		}
-		site, siteErr := siteAt(ctx, e, eng, offers, offer, cfg, gpus)
-		site.Others = others(ctx, e, eng, offers, site.Place, allowed, cfg, gpus)
-		return site, errors.Join(err, siteErr)
+		return siteOn(ctx, e, eng, cfg, gpus)
 	}
+}
+
+// siteOn connects an agent to the nodes of an engine that a configuration selects.
+func siteOn(ctx context.Context, e *cli.Env, eng engine.Engine, cfg run.Config, gpus bool) (run.Site, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	wish := remote.ReadWish(cfg.EngineArgs)
+	wish.Nodes = cfg.Nodes
+	allowed := wish
+	cfg.EngineArgs = wish.Named(cfg.EngineArgs)
+	if cfg.Place.Partition != "" {
+		wish.Partition, wish.GPUType = cfg.Place.Partition, cfg.Place.GPUType
+	}
+	offers, err := eng.Offers(ctx)
+	gpus = wish.AsksGPUs(offers, gpus)
+	offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType, PerJob: wish.Nodes} // enough for jobs that exist already
+	if err == nil {
+		offer, err = wish.Choose(offers, gpus)
+	}
+	if c, ok := eng.(interface {
+		CheckOptions(context.Context, []string) error
+	}); ok && err == nil {
+		err = c.CheckOptions(ctx, cfg.EngineArgs)
+	}
+	for i := range offers {
+		offers[i].PerJob = wish.Nodes
+	}
+	if err != nil {
+		offers = nil
+	}
+	site, siteErr := siteAt(ctx, e, eng, offers, offer, cfg, gpus)
+	site.Others = others(ctx, e, eng, offers, site.Place, allowed, cfg, gpus)
+	return site, errors.Join(err, siteErr)
 }
 
 // others returns the sites of the other kinds of nodes that the user's options allow, the largest of each kind. A job without

@@ -1,0 +1,40 @@
+package remote
+
+import (
+	"testing"
+
+	"trainopt/optimizer/engine"
+)
+
+// TestAsksGPUs checks that jobs ask for GPUs if the training may use them, or the options name some, and the selected nodes have any.
+func TestAsksGPUs(t *testing.T) {
+	offers := []engine.Offer{{Partition: "cpu", Default: true, Nodes: 1}, {Partition: "gpu", GPUType: "a100", GPUs: 4, Nodes: 1}}
+	for _, c := range []struct {
+		options []string
+		may     bool
+		want    bool
+	}{
+		{[]string{"--partition=gpu"}, true, true},
+		{[]string{"--partition=gpu"}, false, false},
+		{[]string{"--partition=cpu,gpu"}, true, true},
+		{[]string{"--partition=cpu"}, true, false},
+		{nil, true, false},
+		{[]string{"--partition=gpu", "--gres=gpu:1"}, false, true},
+		{[]string{"--partition=gpu", "--gres=gpu:a100:1"}, false, true},
+		{[]string{"--partition=gpu", "--gres=gpu"}, false, true},
+		{[]string{"--partition=gpu", "--gres=gpu:0"}, false, false},
+		{[]string{"--partition=gpu", "--gres=license:1"}, false, false},
+		{[]string{"--partition=gpu", "--gpus=2"}, false, true},
+		{[]string{"--partition=gpu", "-G", "a100:2"}, false, true},
+		{[]string{"--partition=gpu", "--gpus-per-node=1"}, false, true},
+		{[]string{"--partition=gpu", "--gpus=0"}, false, false},
+	} {
+		w := ReadWish(c.options)
+		if got := w.AsksGPUs(offers, c.may); got != c.want {
+			t.Errorf("%q, may use them %v: %v, want %v", c.options, c.may, got, c.want)
+		}
+		if got := w.AsksGPUs(nil, c.may); got != (c.may || w.gpus) {
+			t.Errorf("%q, may use them %v: %v without offers", c.options, c.may, got)
+		}
+	}
+}
