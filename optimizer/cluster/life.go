@@ -335,6 +335,9 @@ func (s *server) takeResult(r result) {
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:
 		s.end(l, Stopped, reason)
+	case r.Unsaved: // from the beginning, since it was not its fault
+		s.Message(fmt.Sprintf("job %d (%s): its devices were taken before it had saved anything: it starts again", l.ID, l.Name))
+		l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
 	case l.shared && !l.Apart: // it may have failed for want of what the other job took, such as memory
 		l.Apart = true
 		s.rates.outdate(s.rates.jobs[l.ID])

@@ -84,6 +84,9 @@ func TestRemovedCheckpoint(t *testing.T) {
 			if res.Code != c.want || c.want == CodeUsage && !errors.Is(res.Err, ErrNotResumable) {
 				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.want)
 			}
+			if res.Unsaved {
+				t.Error("a run with a checkpoint counts as one that saved nothing")
+			}
 			if on := s.started(); c.want == CodeDone && (len(on) != 2 || slices.Contains(on[1].command.Args, "--resume") || float64(res.Record.Outcome.Steps) != 6 || !(float64(res.Record.Waste.Failed) > 0.006)) {
 				t.Errorf("%d starts, %v; outcome %+v, waste %+v", len(on), on[1].command.Args, res.Record.Outcome, res.Record.Waste)
 			}
@@ -226,7 +229,7 @@ func TestDamagedStateOfObservedRun(t *testing.T) {
 }
 
 // TestStatedToggle: a script that is stated to save on request, and to load by an argument without a path, continues though no file
-// of it is recognized as a checkpoint; one whose argument takes a path is refused for want of it.
+// of it is recognized as a checkpoint; one whose argument takes a path is refused for want of it: it has saved nothing.
 func TestStatedToggle(t *testing.T) {
 	t.Parallel()
 	for knob, want := range map[string]string{"--resume": "", "--resume {path}": "no complete checkpoint of this run was found to resume from by --resume {path}"} {
@@ -247,6 +250,76 @@ func TestStatedToggle(t *testing.T) {
 			t.Errorf("%s: exit %d (%v) after %d starts", knob, res.Code, res.Err, len(on))
 		} else if want != "" && (res.Err == nil || !strings.Contains(res.Err.Error(), want)) {
 			t.Errorf("%s: exit %d, %v; want %q", knob, res.Code, res.Err, want)
+		}
+		if res.Unsaved != (want != "") {
+			t.Errorf("%s: unsaved %v, %v", knob, res.Unsaved, res.Err)
+		}
+	}
+}
+
+// TestStatedSaves: a script that is only stated to save on request, and resumes by an argument with a path, keeps its work from its first
+// checkpoint on: its scheduler does not take its devices before. One with a handler keeps it from the start.
+func TestStatedSaves(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string][2]bool{"pass\n": {false, true}, "import signal\nsignal.signal(signal.SIGUSR1, save)\n": {true, true}} {
+		var keeps [2]bool
+		s := observedStage(t, nil)
+		s.play = func(a *actor) launch.Exit {
+			a.begins(nil)
+			for n := range keeps {
+				a.step(6, 1)
+				st, _ := s.seen()
+				if keeps[n] = st.KeepsWork; n == 0 {
+					a.checkpoint()
+					s.wait("the checkpoint", func(st Status) bool { return st.Checkpoint != nil })
+				}
+			}
+			return finished
+		}
+		if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.cfg.Resume = resumableYes
+		if s.run(); keeps != want {
+			t.Errorf("%q: keeps its work before and after its first checkpoint: %v, want %v", script, keeps, want)
+		}
+	}
+}
+
+// TestLeaseEndsWithoutAnAgent: a job whose lease ended while its agent was dead, before it had saved anything, counts as one whose
+// devices were taken; one that was lost with its machine does not.
+func TestLeaseEndsWithoutAnAgent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		exit    launch.Exit
+		unsaved bool
+	}{
+		"end of the lease": {launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}, true},
+		"lost":             {launch.Exit{Reason: launch.Lost, Code: -1}, false},
+	} {
+		alive := filepath.Join(t.TempDir(), "alive") // the run directory as the dead agent left it
+		s := observedStage(t, func(a *actor) launch.Exit {
+			a.begins(nil)
+			a.step(6, 1)
+			err := errors.New("not copied")
+			for n := 0; err != nil && n < 1000; n++ { // the agent may be replacing a file
+				err = errors.Join(os.RemoveAll(alive), os.CopyFS(alive, os.DirFS(a.command.RunDir)))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return c.exit
+		})
+		s.cfg.Resume = resumableYes
+		agent := s.agent()
+		agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+		res := agent.Run(t.Context(), s.cfg, nil)
+		if err := errors.Join(os.RemoveAll(res.Dir), os.CopyFS(res.Dir, os.DirFS(alive))); err != nil {
+			t.Fatal(err)
+		}
+		res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
+		if res.Code != CodeUsage || res.Unsaved != c.unsaved || len(s.started()) != 1 {
+			t.Errorf("%s: exit %d (%v), unsaved %v after %d starts; want %d, %v and 1", name, res.Code, res.Err, res.Unsaved, len(s.started()), CodeUsage, c.unsaved)
 		}
 	}
 }
