@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
@@ -150,5 +152,24 @@ func TestWithdrawnBeforeItsStart(t *testing.T) {
 	stop()
 	if j, _, err := ReadJob(state, 2); err != nil || j.State != Done || j.Stretch != 3 || q.started("waits") != 2 {
 		t.Errorf("%s (%s) after %d lives and %d starts, %v; want done after 3 and 2", j.State, j.Reason, j.Stretch, q.started("waits"), err)
+	}
+}
+
+// TestEngineDoesNotAnswer: a job whose engine does not answer when it is to start first waits until it does.
+func TestEngineDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	q := newQueueSite(t)
+	q.runsOn = nil
+	q.refuses = func(_ string, n int) error {
+		if n == 1 {
+			return &launch.StartError{Reason: "no answer", Err: fmt.Errorf("sbatch: %w", engine.ErrUnreachable)}
+		}
+		return nil
+	}
+	state, stop := q.serve(t, "starts")
+	awaitJob(t, state, 1, func(j *Job) bool { return j.State.Ended() })
+	stop()
+	if j, _, err := ReadJob(state, 1); err != nil || j.State != Done || j.Stretch != 1 || q.started("starts") != 2 {
+		t.Errorf("%s (%s) after %d lives and %d attempts, %v; want done after 1 and 2", j.State, j.Reason, j.Stretch, q.started("starts"), err)
 	}
 }

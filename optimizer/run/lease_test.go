@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
@@ -321,5 +323,79 @@ func TestLeaseEndsWithoutAnAgent(t *testing.T) {
 		if res.Code != CodeUsage || res.Unsaved != c.unsaved || len(s.started()) != 1 {
 			t.Errorf("%s: exit %d (%v), unsaved %v after %d starts; want %d, %v and 1", name, res.Code, res.Err, res.Unsaved, len(s.started()), CodeUsage, c.unsaved)
 		}
+	}
+}
+
+// fullEngine is the error of an engine that accepts no job at present.
+type fullEngine struct{ error }
+
+func (fullEngine) TryLater() bool { return true }
+
+// TestEngineAnswersLater: a run of a scheduler starts, from the beginning, once the engine accepts its job, and continues once it
+// accepts the next one. One without a scheduler, and one whose job is refused for good, has failed.
+func TestEngineAnswersLater(t *testing.T) {
+	t.Parallel()
+	down, full, refused := fmt.Errorf("sbatch: %w", engine.ErrUnreachable), fullEngine{fmt.Errorf("sbatch: %w", engine.ErrRefused)}, fmt.Errorf("sbatch: %w", engine.ErrRefused)
+	for name, c := range map[string]struct {
+		first, next error
+		leased      bool
+		want        Code
+	}{
+		"unreachable": {down, down, true, CodeDone}, "submit limit": {full, full, true, CodeDone},
+		"unreachable at first": {down, nil, true, CodeDone}, "submit limit of the next start, by hand": {nil, full, false, CodeDone},
+		"unreachable, by hand": {down, nil, false, CodeTraining}, "submit limit, by hand": {full, nil, false, CodeTraining}, "refused": {refused, nil, true, CodeTraining},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, nil)
+			attempts := 0
+			fails := func(err error) {
+				if s.startError, attempts = nil, 0; err != nil {
+					s.startError = &launch.StartError{Reason: err.Error(), Err: err}
+				}
+			}
+			s.play = func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 6; {
+					if !a.work(6, 1) {
+						return a.leave()
+					}
+					if a.n == 1 && a.epoch == 3 {
+						a.stage.saved = 3
+						fails(c.next)
+						return failed(75)
+					}
+				}
+				return finished
+			}
+			s.onStatus = func(st Status) {
+				if strings.HasPrefix(st.Phase, "waiting") {
+					if s.clock.advance(retryLimit); attempts == 3 {
+						s.startError = nil
+					}
+					attempts++
+				}
+			}
+			fails(c.first)
+			agent := s.agent()
+			if c.leased {
+				agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Submitted: s.clock.Now()}
+			}
+			res := agent.Run(t.Context(), s.cfg, nil)
+			if res.Code != c.want {
+				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.want)
+			}
+			on := s.started()
+			if c.want != CodeDone {
+				if len(on) > 0 {
+					t.Errorf("%d starts", len(on))
+				}
+				return
+			}
+			if o := res.Record.Outcome; len(on) != 2 || on[0].setting("OPTIMIZER_RESUME") == "1" || on[1].setting("OPTIMIZER_RESUME") != "1" || float64(o.Epochs) != 6 || float64(o.CostUSD) > 0.008 {
+				t.Errorf("%d starts, outcome %+v; want 2, of which the second continues, and 6 epochs for $0.006", len(on), o)
+			} else if c.next == nil && o.Restarts != 1 {
+				t.Errorf("%d restarts, want 1: attempts to start are none", o.Restarts)
+			}
+		})
 	}
 }
