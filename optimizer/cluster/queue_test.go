@@ -24,8 +24,9 @@ type queueSite struct {
 	pends   func(name string, n int) bool
 	refuses func(name string, n int) error
 
-	mu sync.Mutex
-	up []int
+	mu      sync.Mutex
+	up      []int
+	waiting []*queuedJob
 }
 
 func newQueueSite(t *testing.T) *queueSite {
@@ -81,7 +82,11 @@ func (q *queueSite) Start(ctx context.Context, c launch.Command) (launch.Job, er
 	w := &queuedJob{rehearsed: j.(*rehearsed), started: make(chan struct{})}
 	if q.pends == nil || !q.pends(name, q.rehearsal.started(name)) {
 		close(w.started)
+		return w, nil
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, w)
 	return w, nil
 }
 
@@ -171,5 +176,41 @@ func TestEngineDoesNotAnswer(t *testing.T) {
 	stop()
 	if j, _, err := ReadJob(state, 1); err != nil || j.State != Done || j.Stretch != 1 || q.started("starts") != 2 {
 		t.Errorf("%s (%s) after %d lives and %d attempts, %v; want done after 1 and 2", j.State, j.Reason, j.Stretch, q.started("starts"), err)
+	}
+}
+
+// TestQueuedIsWaiting: the time in the queue of the engine counts as waiting, and is no service of the job.
+func TestQueuedIsWaiting(t *testing.T) {
+	t.Parallel()
+	q := newQueueSite(t)
+	q.pends = func(string, int) bool { return true }
+	state, stop := q.serve(t, "pends")
+	seen, waited := time.Time{}, 0.0
+	awaitJob(t, state, 1, func(j *Job) bool {
+		seen, waited = time.Now(), j.Waited(time.Now())
+		return j.Queued
+	})
+	awaitJob(t, state, 1, func(j *Job) bool {
+		if j.State != Starting || j.Reason != "queued by slurm" || j.Attained != 0 {
+			t.Errorf("%s (%s), %g device-seconds; want starting, queued by slurm, 0", j.State, j.Reason, j.Attained)
+			return true
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return j.State.Ended() || len(q.waiting) > 0 && j.Waited(time.Now()) >= waited+2
+	})
+	q.mu.Lock()
+	for _, j := range q.waiting {
+		close(j.started)
+	}
+	q.mu.Unlock()
+	started := time.Now()
+	awaitJob(t, state, 1, func(j *Job) bool { return !j.Queued })
+	q.finish(t, state, 1, "pends")
+	stop()
+	j, _, err := ReadJob(state, 1)
+	const precision = 0.1 // of two clocks
+	if queued := started.Sub(seen).Seconds(); err != nil || j.State != Done || j.WaitS < waited+queued-precision || j.Attained > j.Ended.Sub(started).Seconds()+precision {
+		t.Errorf("%s (%s), waited %g s, %g device-seconds, %v; want done, at least %g, and at most the time since", j.State, j.Reason, j.WaitS, j.Attained, err, waited+queued)
 	}
 }
