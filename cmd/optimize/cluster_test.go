@@ -225,6 +225,56 @@ func TestClusterDrainSaves(t *testing.T) {
 	w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), epochs)
 }
 
+// TestClusterDrainBeforeTheFirstSave: a job that is drained before its first checkpoint, and does not come to save within the grace,
+// has not failed: the next server begins it again.
+func TestClusterDrainBeforeTheFirstSave(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
+	needTraining(t, "two servers, one after the other")
+	w := newWorld(t)
+	w.write("late.py", `import argparse, os, pickle, signal, sys, time
+p = argparse.ArgumentParser()
+p.add_argument("--resume", default="", metavar="PATH", help="checkpoint to resume from")
+a = p.parse_args()
+leave = False
+def ask(*_):
+    global leave
+    leave = True
+signal.signal(signal.SIGUSR1, ask)
+start = 0
+if a.resume:
+    with open(a.resume, "rb") as f:
+        start = pickle.load(f)["epoch"]
+first = not os.path.exists("begun")
+open("begun", "w").close()
+for epoch in range(start, 6):
+    if first and epoch == 2:
+        time.sleep(600)
+    time.sleep(0.2)
+    print("epoch %d/6 loss %g" % (epoch + 1, 1 / (epoch + 1)), flush=True)
+    if leave:
+        with open("ckpt.pkl", "wb") as f:
+            pickle.dump({"epoch": epoch + 1}, f)
+        sys.exit(75)
+`)
+	w.run("cluster", "submit", "--grace", "1s", "--resumable", "yes", "--train", "late.py")
+	server := w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
+	w.await("progress", func() bool {
+		j := w.clusterJobs()[1]
+		return j.State.Ended() || j.Keeps != nil && *j.Keeps && j.Done >= 2
+	})
+	w.run("cluster", "drain", "--save")
+	if err := server.Wait(); err != nil {
+		t.Errorf("the drained server: %v", err)
+	}
+	before := w.clusterJobs()[1]
+	w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
+	w.awaitAll()
+	j := w.clusterJobs()[1]
+	if j.State != cluster.Done || j.Done != 6 || j.Run == before.Run || !(j.EarlierUSD > 0 && j.CostUSD > j.EarlierUSD) {
+		t.Errorf("%s (%s), %g epochs, run %s after %s, $%g of which $%g before; want done, 6, another run and both costs", j.State, j.Reason, j.Done, j.Run, before.Run, j.CostUSD, j.EarlierUSD)
+	}
+}
+
 // TestClusterRemovedSnapshot: a job that begins by loading its own snapshot, which it wrote once, on request, begins again if the
 // snapshot is removed while it waits, instead of failing to protect it. With the snapshot it continues.
 func TestClusterRemovedSnapshot(t *testing.T) {

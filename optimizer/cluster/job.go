@@ -132,6 +132,8 @@ type Job struct {
 	Stretch int       `json:"stretch"`
 	Since   time.Time `json:"since,omitzero"` // of State
 	Asked   time.Time `json:"asked,omitzero"` // when it was asked to leave
+	// Queued is set while the present life waits in the queue of the engine: other jobs receive no devices for it, and it has none.
+	Queued bool `json:"queued,omitempty"`
 
 	Unit     string  `json:"unit,omitempty"`
 	Done     float64 `json:"done"`
@@ -172,9 +174,9 @@ type Job struct {
 	Counted   float64       `json:"counted_at"` // Unix seconds up to which WaitS and Attained are counted
 }
 
-// Waited returns the seconds for which a job had no devices, before its first start and between its lives.
+// Waited returns the seconds for which a job had no devices: before its first start, between its lives and in the queue of the engine.
 func (j *Job) Waited(now time.Time) float64 {
-	if j.State != Waiting {
+	if j.State != Waiting && !j.Queued {
 		return j.WaitS
 	}
 	from := j.Submitted

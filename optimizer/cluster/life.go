@@ -42,6 +42,9 @@ func (s *server) begin(l *live, adopt bool) {
 		hold = dirOf(s.StateDir, "allocations", fmt.Sprintf("%x", digest[:8]))
 	}
 	place := s.Site.Place(l.spec.Config, device, where, hold)
+	if place.Site != nil && !adopt && s.scheduler.Queue(s.now(), l.ID, true, s.info.Engine) { // until its agent sees it start
+		s.dirty[l.ID] = true
+	}
 	cfg, lease := place.Config, place.Lease
 	// The scheduler decides the allocation: the agent neither probes nor moves.
 	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Divided = l.Name, s.StateDir, "static", -1, false, true
@@ -210,7 +213,11 @@ func (s *server) observe(l *live, st *run.Status) {
 		s.scheduler.Keeps(l.ID, &keeps)
 		s.record(now, Event{Kind: EventPin, Job: l.ID, Save: keeps})
 	}
-	if strings.HasPrefix(st.Phase, "waiting: ") && l.State != Stopping && s.lost(l) && !keeps { // it holds a place in a queue only
+	queued := strings.HasPrefix(st.Phase, "waiting: ")
+	if l.State != Stopping && s.scheduler.Queue(now, l.ID, queued, s.info.Engine) {
+		s.dirty[l.ID] = true
+	}
+	if queued && l.State != Stopping && s.lost(l) && !keeps { // it holds a place in a queue only
 		s.scheduler.StopJob(now, l.ID, "its node is down")
 		s.leave(l)
 	}
@@ -335,6 +342,9 @@ func (s *server) takeResult(r result) {
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:
 		s.end(l, Stopped, reason)
+	case r.Unsaved: // from the beginning, since it was not its fault
+		s.Message(fmt.Sprintf("job %d (%s): its devices were taken before it had saved anything: it starts again", l.ID, l.Name))
+		l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
 	case l.shared && !l.Apart: // it may have failed for want of what the other job took, such as memory
 		l.Apart = true
 		s.rates.outdate(s.rates.jobs[l.ID])

@@ -43,7 +43,7 @@ type rehearsed struct {
 }
 
 func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, error) {
-	name := strings.Split(filepath.Base(c.RunDir), "-")[2]
+	name := trainingOf(c.RunDir)
 	r.mu.Lock()
 	r.starts[name]++
 	n := r.starts[name]
@@ -60,6 +60,9 @@ func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, erro
 	}
 	return j, nil
 }
+
+// trainingOf returns the name of the training of a run directory.
+func trainingOf(runDir string) string { return strings.Split(filepath.Base(runDir), "-")[2] }
 
 // job returns a job that runs.
 func (r *rehearsal) job(name, dir string) *rehearsed {

@@ -285,11 +285,26 @@ func (s *scheduler) Worked(now float64, job int, startup, save, prepared float64
 	s.charge()
 }
 
+// Queue states whether the present life of a job waits in the queue of an engine. Its lease keeps the devices from other jobs, but
+// until it starts there it waits as one without devices does.
+func (s *scheduler) Queue(now float64, job int, queued bool, engine string) (changed bool) {
+	m := s.byID[job]
+	if m == nil || !m.State.holds() || m.Queued == queued {
+		return false
+	}
+	m.Queued = m.Queued || m.State == Starting // nothing ran since its start
+	s.settle(now, m)
+	if m.Queued = queued; m.State != Stopping {
+		m.Job.Reason = map[bool]string{true: "queued by " + engine}[queued]
+	}
+	return true
+}
+
 // settle counts the device-seconds up to now, and the waiting.
 func (s *scheduler) settle(now float64, m *member) {
 	seconds := max(0, now-m.Counted)
 	m.Counted = now
-	if m.State.holds() {
+	if m.State.holds() && !m.Queued {
 		m.Attained += seconds * float64(len(m.Where))
 	} else {
 		m.WaitS += seconds
@@ -302,7 +317,9 @@ func (s *scheduler) vacate(now float64, job int, exited float64) {
 	if m == nil || !m.State.holds() {
 		return
 	}
-	s.settle(now, m)
+	if s.settle(now, m); m.Queued { // counted as waiting already
+		return
+	}
 	idle := max(0, now-max(exited, m.vacated))
 	m.WaitS += idle
 	m.Attained = max(0, m.Attained-idle*float64(len(m.Where)))
@@ -314,7 +331,7 @@ func (s *scheduler) setState(now float64, m *member, state State, reason string)
 	if m.State != state || m.Since.IsZero() {
 		m.Since = fromUnix(now)
 	}
-	m.State, m.Job.Reason = state, reason
+	m.State, m.Job.Reason, m.Queued = state, reason, m.Queued && state == Stopping
 }
 
 // SetPolicy changes the policy. A policy of the same name keeps its state; another one begins without any.

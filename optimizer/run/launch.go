@@ -33,6 +33,7 @@ type launched struct {
 	resizer launch.Resizer     // nil if a running job cannot be resized
 	queued  launch.Queued      // nil unless the job waits for its place
 	retryAt time.Duration      // elapsed time of the restart after a failure; 0 means none pending
+	first   bool               // retryAt is that of a start from the beginning, which the engine could not carry out
 	exitAt  time.Duration      // elapsed time at which the last job ended; 0 while a job runs
 }
 
@@ -142,9 +143,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		if r.interruptions(); r.ended != nil { // the user's signal cancelled the start
 			return
 		}
-		if resume && errors.Is(err, engine.ErrUnreachable) {
+		if after := startsLater(err); after > 0 && (resume || r.Lease != nil) {
 			r.eventOnce(Warning, "unreachable", "%v; trying again", err)
-			r.retryAt = r.elapsed() + retryEngine
+			r.retryAt, r.first = r.elapsed()+after, !resume
 			return
 		}
 		code := CodeTraining
@@ -166,8 +167,21 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.save(true)
 }
 
-// retryEngine is the time between two attempts to continue a run on an engine that does not answer.
-const retryEngine = 10 * time.Second
+// retryEngine is the time between two attempts to continue a run on an engine that does not answer, retryLimit on one that accepts no
+// further job of the user at present.
+const retryEngine, retryLimit = 10 * time.Second, time.Minute
+
+// startsLater returns the time after which an engine that has failed to start a job may start it; 0: it will not.
+func startsLater(err error) time.Duration {
+	var full interface{ TryLater() bool }
+	switch {
+	case errors.Is(err, engine.ErrUnreachable):
+		return retryEngine
+	case errors.As(err, &full) && full.TryLater():
+		return retryLimit
+	}
+	return 0
+}
 
 // failStart ends the run because the job could not be started; detail is the cause, err the failure for the caller.
 func (r *run) failStart(code Code, detail, err error) {
@@ -475,12 +489,18 @@ var fromOutside = map[string]bool{"SIGKILL": true, "SIGTERM": true, "SIGINT": tr
 // exitTryAgain is EX_TEMPFAIL, the exit code by which a job requests a restart.
 const exitTryAgain = 75
 
-// retry restarts a failed job when its delay has passed.
+// retry restarts a failed job when its delay has passed, and starts one that the engine could not start.
 func (r *run) retry(ctx context.Context) {
 	if r.retryAt == 0 || r.ended != nil || r.elapsed() < r.retryAt {
 		return
 	}
 	r.retryAt = 0
+	if r.first {
+		r.first = false
+		r.Progress.Segments = r.Progress.Segments[:len(r.Progress.Segments)-1] // of the launch that was none
+		r.place(ctx, r.Current, r.launchLabel(), false)
+		return
+	}
 	r.relaunch(ctx, r.Current, r.launchLabel())
 }
 

@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
@@ -83,6 +85,9 @@ func TestRemovedCheckpoint(t *testing.T) {
 			res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
 			if res.Code != c.want || c.want == CodeUsage && !errors.Is(res.Err, ErrNotResumable) {
 				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.want)
+			}
+			if res.Unsaved {
+				t.Error("a run with a checkpoint counts as one that saved nothing")
 			}
 			if on := s.started(); c.want == CodeDone && (len(on) != 2 || slices.Contains(on[1].command.Args, "--resume") || float64(res.Record.Outcome.Steps) != 6 || !(float64(res.Record.Waste.Failed) > 0.006)) {
 				t.Errorf("%d starts, %v; outcome %+v, waste %+v", len(on), on[1].command.Args, res.Record.Outcome, res.Record.Waste)
@@ -226,7 +231,7 @@ func TestDamagedStateOfObservedRun(t *testing.T) {
 }
 
 // TestStatedToggle: a script that is stated to save on request, and to load by an argument without a path, continues though no file
-// of it is recognized as a checkpoint; one whose argument takes a path is refused for want of it.
+// of it is recognized as a checkpoint; one whose argument takes a path is refused for want of it: it has saved nothing.
 func TestStatedToggle(t *testing.T) {
 	t.Parallel()
 	for knob, want := range map[string]string{"--resume": "", "--resume {path}": "no complete checkpoint of this run was found to resume from by --resume {path}"} {
@@ -248,5 +253,149 @@ func TestStatedToggle(t *testing.T) {
 		} else if want != "" && (res.Err == nil || !strings.Contains(res.Err.Error(), want)) {
 			t.Errorf("%s: exit %d, %v; want %q", knob, res.Code, res.Err, want)
 		}
+		if res.Unsaved != (want != "") {
+			t.Errorf("%s: unsaved %v, %v", knob, res.Unsaved, res.Err)
+		}
+	}
+}
+
+// TestStatedSaves: a script that is only stated to save on request, and resumes by an argument with a path, keeps its work from its first
+// checkpoint on: its scheduler does not take its devices before. One with a handler keeps it from the start.
+func TestStatedSaves(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string][2]bool{"pass\n": {false, true}, "import signal\nsignal.signal(signal.SIGUSR1, save)\n": {true, true}} {
+		var keeps [2]bool
+		s := observedStage(t, nil)
+		s.play = func(a *actor) launch.Exit {
+			a.begins(nil)
+			for n := range keeps {
+				a.step(6, 1)
+				st, _ := s.seen()
+				if keeps[n] = st.KeepsWork; n == 0 {
+					a.checkpoint()
+					s.wait("the checkpoint", func(st Status) bool { return st.Checkpoint != nil })
+				}
+			}
+			return finished
+		}
+		if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.cfg.Resume = resumableYes
+		if s.run(); keeps != want {
+			t.Errorf("%q: keeps its work before and after its first checkpoint: %v, want %v", script, keeps, want)
+		}
+	}
+}
+
+// TestLeaseEndsWithoutAnAgent: a job whose lease ended while its agent was dead, before it had saved anything, counts as one whose
+// devices were taken; one that was lost with its machine does not.
+func TestLeaseEndsWithoutAnAgent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		exit    launch.Exit
+		unsaved bool
+	}{
+		"end of the lease": {launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: true}, true},
+		"lost":             {launch.Exit{Reason: launch.Lost, Code: -1}, false},
+	} {
+		alive := filepath.Join(t.TempDir(), "alive") // the run directory as the dead agent left it
+		s := observedStage(t, func(a *actor) launch.Exit {
+			a.begins(nil)
+			a.step(6, 1)
+			err := errors.New("not copied")
+			for n := 0; err != nil && n < 1000; n++ { // the agent may be replacing a file
+				err = errors.Join(os.RemoveAll(alive), os.CopyFS(alive, os.DirFS(a.command.RunDir)))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return c.exit
+		})
+		s.cfg.Resume = resumableYes
+		agent := s.agent()
+		agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+		res := agent.Run(t.Context(), s.cfg, nil)
+		if err := errors.Join(os.RemoveAll(res.Dir), os.CopyFS(res.Dir, os.DirFS(alive))); err != nil {
+			t.Fatal(err)
+		}
+		res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
+		if res.Code != CodeUsage || res.Unsaved != c.unsaved || len(s.started()) != 1 {
+			t.Errorf("%s: exit %d (%v), unsaved %v after %d starts; want %d, %v and 1", name, res.Code, res.Err, res.Unsaved, len(s.started()), CodeUsage, c.unsaved)
+		}
+	}
+}
+
+// fullEngine is the error of an engine that accepts no job at present.
+type fullEngine struct{ error }
+
+func (fullEngine) TryLater() bool { return true }
+
+// TestEngineAnswersLater: a run of a scheduler starts, from the beginning, once the engine accepts its job, and continues once it
+// accepts the next one. One without a scheduler, and one whose job is refused for good, has failed.
+func TestEngineAnswersLater(t *testing.T) {
+	t.Parallel()
+	down, full, refused := fmt.Errorf("sbatch: %w", engine.ErrUnreachable), fullEngine{fmt.Errorf("sbatch: %w", engine.ErrRefused)}, fmt.Errorf("sbatch: %w", engine.ErrRefused)
+	for name, c := range map[string]struct {
+		first, next error
+		leased      bool
+		want        Code
+	}{
+		"unreachable": {down, down, true, CodeDone}, "submit limit": {full, full, true, CodeDone},
+		"unreachable at first": {down, nil, true, CodeDone}, "submit limit of the next start, by hand": {nil, full, false, CodeDone},
+		"unreachable, by hand": {down, nil, false, CodeTraining}, "submit limit, by hand": {full, nil, false, CodeTraining}, "refused": {refused, nil, true, CodeTraining},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, nil)
+			attempts := 0
+			fails := func(err error) {
+				if s.startError, attempts = nil, 0; err != nil {
+					s.startError = &launch.StartError{Reason: err.Error(), Err: err}
+				}
+			}
+			s.play = func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 6; {
+					if !a.work(6, 1) {
+						return a.leave()
+					}
+					if a.n == 1 && a.epoch == 3 {
+						a.stage.saved = 3
+						fails(c.next)
+						return failed(75)
+					}
+				}
+				return finished
+			}
+			s.onStatus = func(st Status) {
+				if strings.HasPrefix(st.Phase, "waiting") {
+					if s.clock.advance(retryLimit); attempts == 3 {
+						s.startError = nil
+					}
+					attempts++
+				}
+			}
+			fails(c.first)
+			agent := s.agent()
+			if c.leased {
+				agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Submitted: s.clock.Now()}
+			}
+			res := agent.Run(t.Context(), s.cfg, nil)
+			if res.Code != c.want {
+				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.want)
+			}
+			on := s.started()
+			if c.want != CodeDone {
+				if len(on) > 0 {
+					t.Errorf("%d starts", len(on))
+				}
+				return
+			}
+			if o := res.Record.Outcome; len(on) != 2 || on[0].setting("OPTIMIZER_RESUME") == "1" || on[1].setting("OPTIMIZER_RESUME") != "1" || float64(o.Epochs) != 6 || float64(o.CostUSD) > 0.008 {
+				t.Errorf("%d starts, outcome %+v; want 2, of which the second continues, and 6 epochs for $0.006", len(on), o)
+			} else if c.next == nil && o.Restarts != 1 {
+				t.Errorf("%d restarts, want 1: attempts to start are none", o.Restarts)
+			}
+		})
 	}
 }

@@ -19,6 +19,9 @@ import (
 // ErrNotResumable reports that a run cannot be continued: it has finished, or its job keeps no checkpoint.
 var ErrNotResumable = errors.New("cannot be resumed")
 
+// errUnsaved is ErrNotResumable for a run whose scheduler took its devices before the training had saved anything.
+var errUnsaved = fmt.Errorf("its devices were taken before it had saved anything: %w", ErrNotResumable)
+
 // Change contains new limits for a resumed run; zero fields keep the old limit.
 type Change struct {
 	TimeMax    time.Duration
@@ -45,7 +48,7 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 		if errors.Is(err, ErrNotResumable) {
 			code = CodeUsage
 		}
-		return Result{Code: code, Err: err, Dir: dir, Record: r.rec}
+		return Result{Code: code, Err: err, Dir: dir, Record: r.rec, Unsaved: errors.Is(err, errUnsaved)}
 	}
 	defer unlock()
 	defer r.closeInstruments()
@@ -53,7 +56,7 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 	defer r.watchdog.close()
 	defer r.watchMachine(ctx)()
 	if err := r.adoptOrRestart(ctx); err != nil {
-		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec}
+		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec, Unsaved: errors.Is(err, errUnsaved)}
 	}
 	r.supervise(ctx)
 	return r.finish()
@@ -109,6 +112,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(err)
 	}
 	r.reclaimedBefore = r.rec.Exit != nil && r.rec.Exit.Reason == byReclaim
+	r.tookDevices = r.Lease != nil && r.rec.Exit != nil && r.rec.Exit.Reason == byLease
 	r.Ended = r.Ended || r.rec.State != journal.Running
 	r.enterAllocation(context.Background())
 	if r.Ended && r.rec.State == journal.Done {
@@ -313,7 +317,7 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 			r.handleUnrequestedExit(exit, r.exitAt)
 			return nil
 		}
-		r.Pending = nil
+		r.Pending, r.tookDevices = nil, r.Lease != nil && exit.Limit
 		return r.restartFromCheckpoint(ctx, describeExit(exit))
 	}
 	r.handleExit(ctx, exit)
@@ -336,10 +340,14 @@ func (r *run) programGone() error {
 
 // noCheckpoint is the refusal to restart a job of which no checkpoint is known.
 func (r *run) noCheckpoint(why string) error {
-	if r.canResume() {
-		return fmt.Errorf("%s, and no complete checkpoint of this run was found to resume from by %s: %w", why, r.resumptionWords(), ErrNotResumable)
+	cause := ErrNotResumable
+	if r.tookDevices && r.rec.Checkpoint == nil && !r.hasSaved() {
+		cause = errUnsaved
 	}
-	return fmt.Errorf("%s, and the script is not known to load a checkpoint when it starts (if it does, repeat the command of the run with --resumable yes): %w", why, ErrNotResumable)
+	if r.canResume() {
+		return fmt.Errorf("%s, and no complete checkpoint of this run was found to resume from by %s: %w", why, r.resumptionWords(), cause)
+	}
+	return fmt.Errorf("%s, and the script is not known to load a checkpoint when it starts (if it does, repeat the command of the run with --resumable yes): %w", why, cause)
 }
 
 // recordLost records in run.json that the run has failed.
@@ -357,7 +365,7 @@ func (r *run) recordLost(why string) {
 // restartFromCheckpoint launches the job from its checkpoint, or from the beginning if it was never started.
 func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	fresh := r.unstarted()
-	if _, ok := r.resumeFrom(); !ok && !r.Resumable && !fresh && !r.mayBeginAgain() {
+	if !fresh && !r.resumes() {
 		why = cmp.Or(why, "its job has ended")
 		r.recordLost(why)
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), r.noCheckpoint(why))

@@ -34,6 +34,8 @@ type reclaiming struct {
 	market   *market    // nil unless the run chooses between machines
 	// reclaimedBefore is set if the run was stopped because its machine was reclaimed, and continues on another.
 	reclaimedBefore bool
+	// tookDevices is set if the scheduler of the run ended its last job, to give the devices to others.
+	tookDevices bool
 }
 
 // departure is the end of the run on this machine.

@@ -191,6 +191,8 @@ func (r *run) status() Status {
 		s.Phase = "stopping"
 	case r.Pending != nil:
 		s.Phase = "saving"
+	case r.retryAt > 0 && r.first:
+		s.Phase = "waiting: until " + r.Config.Engine + " accepts the job"
 	case r.retryAt > 0:
 		s.Phase = "waiting to start again"
 	case r.queued != nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -56,7 +57,7 @@ func (e *Engine) execute(ctx context.Context, c Command) (string, error) {
 	case err == nil && isUnreachable(r.Stderr):
 		return "", fmt.Errorf("%s: %w: %s", name, engine.ErrUnreachable, quote(r))
 	case err == nil:
-		return "", fmt.Errorf("%s: %w: %s", name, engine.ErrRefused, quote(r))
+		return "", refusal{fmt.Errorf("%s: %w: %s", name, engine.ErrRefused, quote(r)), atSubmitLimit(r.Stderr)}
 	case errors.Is(ctx.Err(), context.Canceled):
 		return "", fmt.Errorf("%s: %w", name, ctx.Err())
 	case bounded.Err() != nil:
@@ -126,6 +127,31 @@ var unreachable = []string{
 func isUnreachable(stderr string) bool {
 	text := strings.ToLower(stderr)
 	return slices.ContainsFunc(unreachable, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// refusal is an engine.ErrRefused.
+type refusal struct {
+	error
+	later bool
+}
+
+func (e refusal) Unwrap() error { return e.error }
+
+// TryLater reports whether Slurm refused a job only because the user, the account or the QOS has too many at present.
+func (e refusal) TryLater() bool { return e.later }
+
+var (
+	limitName   = regexp.MustCompile(`\b(Assoc|QOS)\w+Limit\b`)
+	submitLimit = regexp.MustCompile(`\b(Assoc|QOS)\w*SubmitJobs?\w*Limit\b`)
+)
+
+// atSubmitLimit reports whether a message of sbatch is that of a limit of the number of jobs. Its last line is the same for limits of
+// the size and time of a job, which later attempts exceed too; the line before names the limit, except in old versions.
+func atSubmitLimit(stderr string) bool {
+	if limitName.MatchString(stderr) {
+		return submitLimit.MatchString(stderr)
+	}
+	return strings.Contains(stderr, "job submit limit")
 }
 
 // hasEnded reports whether a refusal means that the job has ended.

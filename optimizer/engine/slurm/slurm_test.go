@@ -331,6 +331,23 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestSubmitLimits: a job that exceeds a limit of the number of jobs is accepted later; one that is too large is not.
+func TestSubmitLimits(t *testing.T) {
+	const last = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n"
+	for text, want := range map[string]bool{
+		"sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + last: true, "sbatch: error: AssocMaxSubmitJobLimit\n" + last: true, "sbatch: error: AssocGrpSubmitJobsLimit\n" + last: true, last: true,
+		"sbatch: error: QOSMaxNodePerJobLimit\n" + last: false, "sbatch: error: AssocMaxWallDurationPerJobLimit\n" + last: false,
+		"sbatch: error: Batch job submission failed: Invalid partition name specified\n": false,
+	} {
+		e := &Engine{Run: func(context.Context, Command) (Result, error) { return Result{Code: 1, Stderr: text}, nil }}
+		_, err := e.Submit(t.Context(), request())
+		var later interface{ TryLater() bool }
+		if !errors.Is(err, engine.ErrRefused) || !errors.As(err, &later) || later.TryLater() != want {
+			t.Errorf("%q: %v, want a refusal, for now %v", text, err, want)
+		}
+	}
+}
+
 // TestNoAnswer checks that a command without an answer is unreachable, and that a cancelled call is not.
 func TestNoAnswer(t *testing.T) {
 	wait := &Engine{Run: func(ctx context.Context, _ Command) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() }}

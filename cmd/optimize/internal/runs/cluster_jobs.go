@@ -222,6 +222,9 @@ func state(j *jobDocument) string {
 		}
 		return string(j.State) + ": " + clip(why, maxWhy)
 	}
+	if j.Queued && j.State != cluster.Stopping {
+		return page.Clean(j.Reason)
+	}
 	if j.State == cluster.Running && j.Keeps != nil && !*j.Keeps {
 		return "running, not preemptible"
 	}

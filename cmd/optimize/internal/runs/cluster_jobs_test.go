@@ -44,6 +44,9 @@ func TestReasonOfFailure(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	if got := state(&jobDocument{Job: cluster.Job{State: cluster.Starting, Queued: true, Reason: "queued by slurm"}}); got != "queued by slurm" {
+		t.Errorf("a job in the queue of the engine is listed as %q", got)
+	}
 	code := int(run.CodeInfeasible)
 	refused := cluster.Job{State: cluster.Failed, ExitCode: &code, Reason: "no allowed allocation meets the budget of $0.01 with 95 % probability; nearest: 1 CPU: 12.6 s (90 %: 9 s–21 s) for $0.02"}
 	if got, want := state(&jobDocument{Job: refused}), "failed: no allowed allocation meets the "; !strings.HasPrefix(got, want) {
