@@ -218,6 +218,13 @@ func countsOtherwise(total float64, p *observe.Progress) bool {
 // agreement is the relative difference up to which two totals are taken for one: some iterations make no step.
 const agreement = 0.01
 
+// skipped reports whether the steps that are left are those of iterations without one, at the end of a training that has
+// ended normally: a gradient scaler has skipped some, or the last iteration makes none, as in 3D Gaussian Splatting.
+func (r *run) skipped(left float64) bool {
+	p := &r.Progress
+	return p.Unit == "step" && r.log.Source().Evidence == observe.Observed && p.Total == p.Hints["step"].Units && left <= agreement*p.Total
+}
+
 // earlierTrainings is the work of complete trainings that the present one follows, such as the folds of a
 // cross-validation or the trials of a search. The number of trainings is unknown, and with it the total.
 type earlierTrainings struct{ epochs, steps float64 }

@@ -147,6 +147,46 @@ func TestTotalOfARepeatedTraining(t *testing.T) {
 	}
 }
 
+// TestStepsOfIterations: a last iteration without a step is none that is missing.
+func TestStepsOfIterations(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		each, last int // iterations of a step; the last step
+		total      float64
+		warns      bool
+	}{
+		"a step each":          {each: 1, last: 400, total: 400},
+		"the last one without": {each: 1, last: 399, total: 400},
+		"ended early":          {each: 1, last: 380, total: 400, warns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for k := 1; k <= 20; k++ {
+					out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+					if err != nil {
+						t.Error(err)
+						return failed(1)
+					}
+					fmt.Fprintf(out, "iter %d/400: loss 0.5\n", min(20*k, c.each*c.last))
+					out.Close()
+					a.progress(1, map[string]any{"step": c.last * k / 20, "step_seconds": 0.05})
+				}
+				return finished
+			})
+			s.cfg.Args = []string{"--max_iters", "400"}
+			rec := s.run().Record
+			if have := float64(rec.Training.TotalUnits); !(have == c.total || c.total == 0 && math.IsNaN(have)) || rec.Log.Format != "observer" {
+				t.Errorf("%g %ss by %s, want %g", have, rec.Training.Unit, rec.Log.Format, c.total)
+			}
+			if said := s.said(Warning, "the training ended with"); len(said) > 0 != c.warns {
+				t.Errorf("said %q, want a warning: %v", said, c.warns)
+			}
+		})
+	}
+}
+
 // TestTotalOfSeveralTrainings: the total of one of several trainings is not that of the job. It is known in the last of them, if
 // the job starts no others as commands of their own.
 func TestTotalOfSeveralTrainings(t *testing.T) {
