@@ -38,6 +38,7 @@ type observerClient struct {
 	counted    countedSteps     // since the last call of observe
 	stepped    observe.Facts    // those of the last call of observe
 	earlier    earlierTrainings // of this launch
+	printed    printedSteps
 
 	reported int // number of saves in facts already processed
 	failures int // number of hook failures already reported

@@ -147,7 +147,8 @@ func TestTotalOfARepeatedTraining(t *testing.T) {
 	}
 }
 
-// TestStepsOfIterations: a last iteration without a step is none that is missing.
+// TestStepsOfIterations: a total that the output repeats is dropped if its iterations are not the steps; a last iteration without a
+// step is none that is missing.
 func TestStepsOfIterations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -155,6 +156,7 @@ func TestStepsOfIterations(t *testing.T) {
 		total      float64
 		warns      bool
 	}{
+		"accumulated":          {each: 8, last: 50},
 		"a step each":          {each: 1, last: 400, total: 400},
 		"the last one without": {each: 1, last: 399, total: 400},
 		"ended early":          {each: 1, last: 380, total: 400, warns: true},
