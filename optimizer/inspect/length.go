@@ -521,7 +521,7 @@ func (s *script) rangeUnits(args []argument) (v string, terms []string, more flo
 			terms = append(terms, n)
 		}
 	}
-	if first, ok := s.literal(from); ok {
+	if first, ok := s.literal(from); ok && !s.augmented(from) {
 		a, _ := amount(first)
 		more = extra - a
 	} else if len(from) == 0 {
@@ -543,6 +543,17 @@ func (s *script) rangeUnits(args []argument) (v string, terms []string, more flo
 		return "", terms, more, false
 	}
 	return fmt.Sprint(units), terms, more, true
+}
+
+// augmented reports whether an expression is a variable that is changed in place in the scope of its assignment:
+// first_iter += 1.
+func (s *script) augmented(t []token) bool {
+	path, n := dotted(t, 0)
+	at, ok := s.certain[path]
+	return ok && n == len(t) && slices.ContainsFunc(s.statements, func(st statement) bool {
+		target, k := dotted(st.tokens, 0)
+		return target == path && st.scope == s.assignments[at].scope && k < len(st.tokens) && strings.HasSuffix(st.tokens[k].s, "=") && len(st.tokens[k].s) > 1
+	})
 }
 
 // sameTokens reports whether two expressions are written alike.

@@ -33,6 +33,7 @@ type line struct {
 	Step          *float64 `json:"step"`
 	TotalSteps    *float64 `json:"total_steps"`
 	LoopSteps     *float64 `json:"loop_steps"`
+	EndsEarly     bool     `json:"ends_early"`
 	Loops         int      `json:"loops"`
 	TrainingsLeft int      `json:"trainings_left"`
 	Epoch         *float64 `json:"epoch"`

@@ -329,6 +329,12 @@ func (r *LogReader) PrintedEpochs() (epoch, total float64) {
 	return seen.epoch, seen.epochs
 }
 
+// PrintedSteps returns the last step in the job's output, and their total; 0 if it contains none.
+func (r *LogReader) PrintedSteps() (step, total float64) {
+	seen := r.out.reached()
+	return seen.step, seen.steps
+}
+
 // outputSized reports whether the job's output determines a total, in epochs.
 func (r *LogReader) outputSized() bool {
 	seen := r.out.reached()

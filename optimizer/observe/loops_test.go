@@ -101,6 +101,10 @@ for epoch in range(begin, last):
 		"one batch":                           {"for t in range(1, 300 + 1): optimizer.step()\n", "300 steps"},
 		"updates of some epochs":              {"for update in range(5):\n    for epoch in range(4):\n        for i in range(0, 6, 2): optimizer.step()\n", "60 steps"},
 		"steps from the 50th on, each fourth": {"for t in range(1000):\n    if t >= 50 and t % 4 == 0: optimizer.step()\n", "237 steps"},
+		"iterations accumulated":              {"for t in range(400):\n    if (t + 1) % 8 == 0: optimizer.step()\n", "50 steps"},
+		"a loop left at a limit":              {"most = 40\nfor t in range(400):\n    optimizer.step()\n    if t == most: break\n", "400 steps at most"},
+		"a loop left at no limit":             {"most = 0\nfor t in range(40):\n    optimizer.step()\n    if most and t == most: break\n", "40 steps"},
+		"a critic and a generator":            {"generator = torch.optim.SGD()\nfor t in range(60):\n    for _ in range(5): optimizer.step()\n    generator.step()\n", "300 steps"},
 		"some steps skipped":                  {"for t in range(1000):\n    if t not in (0, 1, 500): optimizer.step()\n", "997 steps"},
 		"more steps skipped later":            {"for t in range(1000):\n    if t < 100 or t % 50: optimizer.step()\n", ""},
 		"steps of random number":              {"import random\nrandom.seed(3)\nfor t in range(400):\n    if random.random() < 0.3: optimizer.step()\n", ""},
@@ -361,7 +365,7 @@ search(train)
 				length += fmt.Sprintf("%g epochs", n)
 			}
 			if n := o.rows[len(o.rows)-1].LoopSteps; n > 0 {
-				length += fmt.Sprintf("%g steps", n)
+				length += fmt.Sprintf("%g steps", n) + map[bool]string{true: " at most"}[o.rows[len(o.rows)-1].EndsEarly]
 			}
 			most, retracted := 0, false
 			for i, r := range o.rows {

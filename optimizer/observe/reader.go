@@ -38,6 +38,8 @@ type Progress struct {
 	Samples float64
 	// LoopSteps is the number of steps by the loops of the script around them, NaN if unknown.
 	LoopSteps float64
+	// EndsEarly reports that one of these loops may end early, so that LoopSteps is an upper bound.
+	EndsEarly bool
 	// Loops is the number of loops of the script from which the totals follow; with two or more they are those of all trainings
 	// in them.
 	Loops int
@@ -111,7 +113,7 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 		next.pending = next.pending[1:]
 		if r.take(&l) {
 			p := r.processes[l.PID]
-			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), Loops: l.Loops, TrainingsLeft: l.TrainingsLeft,
+			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), LoopSteps: value(l.LoopSteps), EndsEarly: l.EndsEarly, Loops: l.Loops, TrainingsLeft: l.TrainingsLeft,
 				PID: l.PID, Training: l.Training, Began: duration(p.training.Mono), Follows: p.follows})
 		}
 	}

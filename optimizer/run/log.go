@@ -240,6 +240,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
+	r.dropPrintedTotal()
 	if before != "" && r.Progress.Unit != before { // the pace in another unit predicts nothing
 		r.model = nil
 	}
@@ -256,6 +257,43 @@ func (r *run) suggestPrintedTotal() {
 	if epoch, total := r.log.PrintedEpochs(); total >= p.Done && epoch >= 1 && math.Abs(epoch-p.Done) <= 1 {
 		p.Suggest("epoch", hint{Units: total, Source: "the job's output"})
 	}
+}
+
+// printedSteps compares the steps in the job's output with those that the observer counts, from the first ones to the last.
+type printedSteps struct {
+	first, last, longest struct{ printed, counted float64 } // longest: between two readings
+}
+
+// otherwise reports whether the printed steps advance at another rate than the counted ones, by a factor of 2 or more. What one
+// of the readings lacks is less than the longest distance.
+func (c *printedSteps) otherwise(printed, counted float64) bool {
+	if c.last.printed == 0 || printed < c.last.printed || counted < c.last.counted {
+		*c = printedSteps{}
+		c.first.printed, c.first.counted = printed, counted
+	} else {
+		c.longest.printed = max(c.longest.printed, printed-c.last.printed)
+		c.longest.counted = max(c.longest.counted, counted-c.last.counted)
+	}
+	c.last.printed, c.last.counted = printed, counted
+	p, n := printed-c.first.printed, counted-c.first.counted
+	return p > 0 && n > 0 && p >= 4*c.longest.printed && n >= 4*c.longest.counted && (p >= 2*n || n >= 2*p)
+}
+
+// dropPrintedTotal drops a total that the output states as well, in iterations that are not the counted steps: those of a
+// while loop that accumulates gradients.
+func (r *run) dropPrintedTotal() {
+	p, o := &r.Progress, r.observer
+	if o == nil || r.log.Source().Evidence != observe.Observed || p.Unit != "step" || p.Done == 0 {
+		return
+	}
+	h := p.Hints["step"]
+	step, total := r.log.PrintedSteps()
+	if h.Whole || h.Source == loopSource || total == 0 || total != h.Units || total != p.Total || !o.printed.otherwise(step, p.Done) {
+		return
+	}
+	delete(p.Hints, "step")
+	p.Total = 0
+	r.event(Info, "%g of %g in the output are not optimizer steps, of which there were %g: the total is unknown", step, total, p.Done)
 }
 
 // learnTraining records what the row contains about the model, and its latest results.

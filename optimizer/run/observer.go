@@ -38,6 +38,7 @@ type observerClient struct {
 	counted    countedSteps     // since the last call of observe
 	stepped    observe.Facts    // those of the last call of observe
 	earlier    earlierTrainings // of this launch
+	printed    printedSteps
 
 	reported int // number of saves in facts already processed
 	failures int // number of hook failures already reported
@@ -168,8 +169,8 @@ func lengthOf(p *observe.Progress) float64 {
 // loopSource is the source of a total by the loops of the script around the observed steps.
 const loopSource = "the loops around the optimizer step"
 
-// takeLoops takes the total number of steps by the loops of the script where no other source states one, and the total number
-// of epochs in loops over trainings, such as folds, as that of the job. It drops a total that the observer has retracted, because
+// takeLoops takes the total number of steps by the loops of the script where the log and the user state none, and the total
+// number of epochs in loops over trainings, such as folds, as that of the job. It drops a total that the observer has retracted, because
 // the positions in the loops contradict it, and that of one of several trainings, an unknown number.
 func (r *run) takeLoops() {
 	p, o := &r.Progress, r.observer
@@ -188,10 +189,41 @@ func (r *run) takeLoops() {
 	case o.last.Loops >= 2 || left > 1 || left == 1 && o.last.Training > 1:
 		p.Repeats = r.command != nil && r.command.Several()
 	}
-	if p.Unit == "step" && p.Total == 0 && !p.Repeats && o.earlier == (earlierTrainings{}) && o.last.LoopSteps >= p.Done {
-		p.Suggest("step", hint{Units: o.last.LoopSteps, Source: loopSource})
+	if p.Unit == "epoch" || p.Repeats || o.earlier != (earlierTrainings{}) || !(o.last.LoopSteps >= max(p.Done, 1)) {
+		return
+	}
+	loops := hint{Units: o.last.LoopSteps, Source: loopSource}
+	if h := p.Hints["step"]; h.Units > 0 && (p.Total == h.Units || p.Total == 0) && !h.Whole && h.Source != loopSource && countsOtherwise(h.Units, &o.last) {
+		p.Hints["step"] = loops
+		if p.Total > 0 {
+			p.Total = loops.Units
+		}
+	}
+	if p.Unit == "step" && p.Total == 0 {
+		p.Suggest("step", loops)
 		o.sized = true
 	}
+}
+
+// countsOtherwise reports whether a total by an option or a constant counts something else than the optimizer steps of
+// the loops: iterations of which several make one step, as in gradient accumulation, or that make several steps each, as with the
+// critic of a GAN. Loops that end early may be left at that total.
+func countsOtherwise(total float64, p *observe.Progress) bool {
+	if ratio := p.LoopSteps / total; ratio > 1 {
+		whole := math.Round(ratio)
+		return whole > 1 && math.Abs(ratio-whole) <= agreement*ratio && !p.EndsEarly
+	}
+	return p.LoopSteps < (1-agreement)*total
+}
+
+// agreement is the relative difference up to which two totals are taken for one: some iterations make no step.
+const agreement = 0.01
+
+// skipped reports whether the steps that are left are those of iterations without one, at the end of a training that has
+// ended normally: a gradient scaler has skipped some, or the last iteration makes none, as in 3D Gaussian Splatting.
+func (r *run) skipped(left float64) bool {
+	p := &r.Progress
+	return p.Unit == "step" && r.log.Source().Evidence == observe.Observed && p.Total == p.Hints["step"].Units && left <= agreement*p.Total
 }
 
 // earlierTrainings is the work of complete trainings that the present one follows, such as the folds of a

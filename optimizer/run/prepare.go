@@ -18,6 +18,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/internal/regular"
+	"trainopt/optimizer/history"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -57,8 +58,9 @@ func (s *script) readCommand(f *facts) {
 func (s *script) mayUseGPU() bool { return s.ins.GPU.Value != "no" || s.ins.Replay }
 
 // suggestLengths collects the totals known before the log contains one, in order of precedence: stated by the user,
-// of a finished run of the same command, declared by the script.
-func (s *script) suggestLengths(f *facts, finished func()) {
+// corrected by a finished run of the same command, given to the script, of such a run, declared by the script. What a shell script
+// or a file gives to the script may have changed since that run. A total that the run has not corrected may be corrected yet.
+func (s *script) suggestLengths(f *facts, finished *history.Recalled) {
 	lengths := s.command.Lengths()
 	f.Progress.Repeats, s.nested = s.command.Repeats(), s.command.Nested()
 	suggest := func(stated bool) {
@@ -71,8 +73,16 @@ func (s *script) suggestLengths(f *facts, finished func()) {
 	f.Progress.Suggest("epoch", hint{float64(f.Config.Epochs), "--epochs", true})
 	f.Progress.Suggest("step", hint{float64(f.Config.Steps), "--steps", true})
 	suggest(true)
-	finished()
+	unit, total := finished.Unit, finished.Total
+	h, given := f.Progress.Hints[unit]
 	suggest(false)
+	if total > 0 && len(finished.Runs) > 0 {
+		option := strings.TrimSuffix(h.Source, " on the command line")
+		if (!given || !h.Whole && strings.Contains(strings.Join(f.Argv, " "), option)) && f.Progress.Hints[unit].Units != total {
+			delete(f.Progress.Hints, unit)
+		}
+		f.Progress.Suggest(unit, hint{total, "run " + finished.Runs[0], true})
+	}
 }
 
 // resumptionWords describes how the job resumes.

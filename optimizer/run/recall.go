@@ -62,11 +62,7 @@ func (r *run) recall() {
 	}
 	r.priors = []*prior{r.similarPrior(found), exactPrior(found, offline.Observations)}
 	r.RestartS, r.StartupS, r.ClosingS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.ClosingSeconds, found.Recurrences
-	r.suggestLengths(&r.facts, func() {
-		if len(found.Runs) > 0 {
-			r.Progress.Suggest(found.Unit, hint{found.Total, "run " + found.Runs[0], true})
-		}
-	})
+	r.suggestLengths(&r.facts, &found)
 	r.recalledUnit = cmp.Or(found.Unit, found.MeasuredUnit)
 	if found.Total == 0 && len(offline.Observations) > 0 {
 		r.Progress.Suggest("epoch", hint{Units: offline.Epochs, Source: "offline logs"})

@@ -324,7 +324,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		if why := r.unread(exit); ok && rest > 0 && why != "" {
 			r.progressLost = true
 			r.event(Warning, "%s: %g of %g %ss were read, the rest is unknown", why, r.Progress.Done, r.Progress.Total, r.Progress.Unit)
-		} else if ok && rest > 0 {
+		} else if ok && rest > 0 && !r.skipped(rest) {
 			r.event(Warning, "the training ended with %g of %g %ss", r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		}
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})

@@ -56,26 +56,34 @@ func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 }
 
 // TestTotalByLoops: the observer's total by the loops of the script is that of the job while their positions agree with it, if
-// the command states none.
+// the command states none, or one in iterations that are not the optimizer steps.
 func TestTotalByLoops(t *testing.T) {
 	t.Parallel()
 	const folds = "for fold in range(2):\n    for epoch in range(4): train()\n"
 	steps := func(n int) map[string]any { return map[string]any{"loop_steps": n} }
+	atMost := map[string]any{"loop_steps": 300, "ends_early": true}
 	epochs := func(n, loops int) map[string]any { return map[string]any{"total_epochs": n, "loops": loops} }
 	for name, c := range map[string]struct {
 		unit, source  string
 		args          []string
+		steps         int            // of the user
 		first, second map[string]any // facts of the first and of the second half of the reports
 		want          float64
 	}{
-		"steps":                        {unit: "step", first: map[string]any{}, second: steps(8), want: 8},
-		"steps, retracted":             {unit: "step", first: steps(20), second: map[string]any{}},
-		"steps, stated otherwise":      {unit: "step", args: []string{"--max_steps", "9"}, first: steps(20), second: steps(20), want: 9},
-		"steps of one of two":          {unit: "step", source: folds, first: steps(20), second: steps(20)},
-		"epochs instead of the option": {unit: "epoch", args: []string{"--epochs", "4"}, first: map[string]any{}, second: epochs(8, 2), want: 8},
-		"epochs, retracted":            {unit: "epoch", args: []string{"--epochs", "9"}, first: epochs(20, 1), second: map[string]any{}, want: 9},
-		"epochs of one fold":           {unit: "epoch", source: folds, first: epochs(8, 1), second: epochs(8, 1)},
-		"epochs of all folds":          {unit: "epoch", source: folds, first: map[string]any{}, second: epochs(8, 2), want: 8},
+		"steps":                         {unit: "step", first: map[string]any{}, second: steps(8), want: 8},
+		"steps, retracted":              {unit: "step", first: steps(20), second: map[string]any{}},
+		"steps, stated otherwise":       {unit: "step", args: []string{"--max_steps", "9"}, first: steps(20), second: steps(20), want: 9},
+		"steps of several iterations":   {unit: "step", args: []string{"--max_iters", "400"}, first: map[string]any{}, second: steps(50), want: 50},
+		"several steps in an iteration": {unit: "step", args: []string{"--iters", "60"}, first: steps(300), second: steps(300), want: 300},
+		"a loop left at the option":     {unit: "step", args: []string{"--iters", "60"}, first: atMost, second: atMost, want: 60},
+		"skipped steps":                 {unit: "step", args: []string{"--iters", "1000"}, first: steps(997), second: steps(997), want: 1000},
+		"steps stated by the user":      {unit: "step", steps: 400, first: steps(50), second: steps(50), want: 400},
+		"iterations, retracted":         {unit: "step", args: []string{"--max_iters", "400"}, first: steps(50), second: map[string]any{}},
+		"steps of one of two":           {unit: "step", source: folds, first: steps(20), second: steps(20)},
+		"epochs instead of the option":  {unit: "epoch", args: []string{"--epochs", "4"}, first: map[string]any{}, second: epochs(8, 2), want: 8},
+		"epochs, retracted":             {unit: "epoch", args: []string{"--epochs", "9"}, first: epochs(20, 1), second: map[string]any{}, want: 9},
+		"epochs of one fold":            {unit: "epoch", source: folds, first: epochs(8, 1), second: epochs(8, 1)},
+		"epochs of all folds":           {unit: "epoch", source: folds, first: map[string]any{}, second: epochs(8, 2), want: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,13 +99,91 @@ func TestTotalByLoops(t *testing.T) {
 				}
 				return finished
 			})
-			s.cfg.Args = c.args
+			s.cfg.Args, s.cfg.Steps = c.args, c.steps
 			if err := os.WriteFile(filepath.Join(s.cfg.Dir, s.cfg.Train), []byte(cmp.Or(c.source, "train()\n")), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			rec := s.run().Record
 			if got := float64(rec.Training.TotalUnits); rec.Training.Unit != c.unit || !(got == c.want || c.want == 0 && math.IsNaN(got)) {
 				t.Errorf("%v %ss, want %g %ss", got, rec.Training.Unit, c.want, c.unit)
+			}
+		})
+	}
+}
+
+// TestTotalOfARepeatedTraining: the steps of a finished run precede the iterations of an option that it has corrected, unless
+// a shell script gives that; a total that it has not corrected may be corrected later.
+func TestTotalOfARepeatedTraining(t *testing.T) {
+	t.Parallel()
+	const option = "400 steps (--max_iters 400 on the command line)"
+	for _, c := range []struct {
+		loops       int
+		train, want string
+	}{{0, "train.py", option}, {50, "train.py", "50 steps (run "}, {50, "train.sh", option}} {
+		again := func(before *stage) (*stage, string) {
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 8 {
+					a.progress(1, map[string]any{"step": a.epoch + 1, "loop_steps": c.loops, "step_seconds": 0.05})
+				}
+				return finished
+			})
+			if before != nil {
+				s.cfg.Dir, s.cfg.StateDir = before.cfg.Dir, before.cfg.StateDir
+			}
+			s.cfg.Args = []string{"--max_iters", "400"}
+			if s.cfg.Train = c.train; c.train == "train.sh" {
+				s.cfg.Args = nil
+				if err := os.WriteFile(filepath.Join(s.cfg.Dir, c.train), []byte("python train.py --max_iters 400\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return s, s.run().Record.Script.Evidence["length"]
+		}
+		first, _ := again(nil)
+		if _, have := again(first); !strings.HasPrefix(have, c.want) {
+			t.Errorf("%s after %d steps by the loops: %s, want %s", c.train, c.loops, have, c.want)
+		}
+	}
+}
+
+// TestStepsOfIterations: a total that the output repeats is dropped if its iterations are not the steps; a last iteration without a
+// step is none that is missing.
+func TestStepsOfIterations(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		each, last int // iterations of a step; the last step
+		total      float64
+		warns      bool
+	}{
+		"accumulated":          {each: 8, last: 50},
+		"a step each":          {each: 1, last: 400, total: 400},
+		"the last one without": {each: 1, last: 399, total: 400},
+		"ended early":          {each: 1, last: 380, total: 400, warns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for k := 1; k <= 20; k++ {
+					out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+					if err != nil {
+						t.Error(err)
+						return failed(1)
+					}
+					fmt.Fprintf(out, "iter %d/400: loss 0.5\n", min(20*k, c.each*c.last))
+					out.Close()
+					a.progress(1, map[string]any{"step": c.last * k / 20, "step_seconds": 0.05})
+				}
+				return finished
+			})
+			s.cfg.Args = []string{"--max_iters", "400"}
+			rec := s.run().Record
+			if have := float64(rec.Training.TotalUnits); !(have == c.total || c.total == 0 && math.IsNaN(have)) || rec.Log.Format != "observer" {
+				t.Errorf("%g %ss by %s, want %g", have, rec.Training.Unit, rec.Log.Format, c.total)
+			}
+			if said := s.said(Warning, "the training ended with"); len(said) > 0 != c.warns {
+				t.Errorf("said %q, want a warning: %v", said, c.warns)
 			}
 		})
 	}

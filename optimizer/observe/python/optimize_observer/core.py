@@ -38,6 +38,7 @@ class Training:
         self.step = 0
         self.epoch = self.total_steps = self.total_epochs = None
         self.loop_steps = None  # total by the loops around the steps, whose variables are not epochs
+        self.ends_early = None  # whether one of these loops may end early
         self.left = None  # number of trainings from this one on, by the loops around them; -1 if there are several, and unknown
         self.loops = None  # number of loops around the passes that total_epochs follows from
         self.samples = None  # processed so far by all ranks
@@ -319,7 +320,7 @@ class Observer:
         losses = {k: number(v) for k, v in t.losses.items()}
         self.write("progress", training=t.number, framework=t.framework, rank=rank, world=world, step=whole(t.step),
                    total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
-                   loop_steps=whole(t.loop_steps), loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
+                   loop_steps=whole(t.loop_steps), ends_early=t.ends_early, loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
                    closing=number(closing), beside=len(self.beside) or None, threads=thread_count(now), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)

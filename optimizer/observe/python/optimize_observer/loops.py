@@ -51,6 +51,7 @@ class Length:
         self.loops = self.at = self.slope = self.total = None
         self.until = None  # the step after which a counter of the script ends the passes; False once positions have disagreed
         self.known = self.passes = self.within = False  # within loops around passes
+        self.early = False  # a loop around steps may end early: their total is an upper bound
         self.several = False  # an unknown number of trainings
         self.depth = 0  # of the loops around passes, without those of a single iteration
         self.inner = 0  # steps in an iteration of the outermost loop, if that is one over epochs
@@ -63,7 +64,7 @@ class Length:
         if self.taken > FREE:
             self.due = time.monotonic() + INTERVAL
         try:
-            found, over, rest = around(batches, callers)
+            found, over, rest, self.early = around(batches, callers)
             self.find(found, done(passes or over), passes or over)
             if self.until is None or step + (rest or 0) != self.until:
                 self.until = step + rest if self.until is None and rest is not None else False
@@ -100,7 +101,7 @@ class Length:
 
     def fill(self, t, loader=None):
         """Set the totals of t, and its epoch where the loops count them."""
-        t.total_epochs = t.loop_steps = t.loops = None
+        t.total_epochs = t.loop_steps = t.loops = t.ends_early = None
         if self.counts(loader):
             t.epoch = t.step / self.counted
         if not self.known:
@@ -110,7 +111,7 @@ class Length:
         elif self.counted:
             t.total_epochs = self.total / self.counted
         else:
-            t.loop_steps = self.total
+            t.loop_steps, t.ends_early = self.total, self.early or None
 
 
 class Unknown(Exception):
@@ -162,7 +163,8 @@ def limit(loop, scopes):
 
 def around(batches, callers=CALLERS):
     """Return the for loops around the caller, outermost first, as tuples (key, variable, index, length), whether these are
-    the loops around the one over the batches that were requested at batches, a site or None, and the result of steps_left for that.
+    the loops around the one over the batches that were requested at batches, a site or None, the result of steps_left for that, and
+    whether one of the loops around a step may end early.
     Raise Several for other loops, and for a training that another one follows, and Unknown where there may be such."""
     loops, opaque, passes, forked, callee, needed, rest = [], False, False, False, None, set(), None
     by_framework = callers is not CALLERS
@@ -208,7 +210,8 @@ def around(batches, callers=CALLERS):
     if opaque:
         raise Unknown("a library")
     try:
-        return [position(loop, frame) for loop, frame in reversed(loops)], passes, rest
+        found = [position(loop, frame) for loop, frame in reversed(loops)]
+        return found, passes, rest, not passes and any(ends_early(loop, frame) for loop, frame in loops)
     except Exception as e:
         raise Several("a loop of unknown length") from e
 
