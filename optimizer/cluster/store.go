@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"trainopt/internal/regular"
@@ -237,12 +238,15 @@ func send(stateDir string, r request) error {
 			at = max(at, n+1)
 		}
 	}
-	name := fmt.Sprintf("%020d-%d.json", at, os.Getpid())
+	name := fmt.Sprintf("%020d-%d-%d.json", at, os.Getpid(), sent.Add(1))
 	if err := writeJSON(dirOf(stateDir, "spool", name), r); err != nil {
 		return fmt.Errorf("send request: %w", err)
 	}
 	return nil
 }
+
+// sent distinguishes the requests that this process sends at the same time.
+var sent atomic.Int64
 
 // Cancel asks the server to stop a job for good.
 func Cancel(stateDir string, id int) error { return send(stateDir, request{Op: opCancel, Job: id}) }
