@@ -87,9 +87,12 @@ func TestRestartedContainer(t *testing.T) {
 		t.Fatalf("%v: %s", err, data)
 	}
 	holder["pid_namespace"] = "pid:[1]"
-	soon := time.Now().Add(20 * time.Second)
+	state, soon := filepath.Join(dir, "state"), time.Now().Add(20*time.Second)
+	if _, err := os.Stat(state); err != nil { // its agent was killed while it replaced it
+		state += ".prev"
+	}
 	if data, err = json.Marshal(holder); err == nil {
-		err = errors.Join(os.WriteFile(path, data, 0o600), os.Chtimes(filepath.Join(dir, "state"), soon, soon))
+		err = errors.Join(os.WriteFile(path, data, 0o600), os.Chtimes(state, soon, soon))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -173,10 +173,13 @@ func (r *Run) LockInfo() (os.FileInfo, error) { return os.Stat(r.Path(lockFile))
 // signOfLife is the time within which an agent at work replaces the state of its run, on a slow network file system too.
 var signOfLife = 10 * time.Second
 
-// stateInfo describes the state of the run; nil if it cannot be read. The file is opened each time, because a network file
-// system revalidates it only then.
+// stateInfo describes the state of the run, or the previous one while that is replaced; nil if it cannot be read. The file is opened
+// each time, because a network file system revalidates it only then.
 func (r *Run) stateInfo() os.FileInfo {
 	f, err := regular.Open(r.Path(stateFile), maxFile)
+	if absent(err) {
+		f, err = regular.Open(r.Path(stateFile+previousSuffix), maxFile)
+	}
 	if err != nil {
 		return nil
 	}

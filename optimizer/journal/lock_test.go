@@ -324,6 +324,10 @@ func TestAgentThatCannotBeSeen(t *testing.T) {
 			if (h != nil) != (c.place != "") || h.Alive() || h.Place() != c.place || h != nil && !strings.Contains(h.String(), ", "+c.place) {
 				t.Errorf("%v at work, alive %t, %q; want %q", h, h.Alive(), h.Place(), c.place)
 			}
+			must(t, os.Rename(r.Path(stateFile), r.Path(stateFile+previousSuffix)))
+			if again := HolderOf(r.Dir()); (again != nil) != (h != nil) {
+				t.Errorf("while the state is replaced: %v, before %v", again, h)
+			}
 			must(t, os.Truncate(r.Path(lockFile), 0))
 			if h := HolderOf(r.Dir()); h != nil {
 				t.Errorf("after it has released the run: %v", h)

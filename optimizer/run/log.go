@@ -186,6 +186,9 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	was, before := r.log.Source().Evidence, r.Progress.Unit
 	rows, err := read(now)
 	if is := r.log.Source().Evidence; len(rows) > 0 && (is == observe.Observed && was == observe.Output || is == observe.Output && was == observe.Observed) {
+		if p := &r.Progress; r.nested && is == observe.Observed && p.Hints[p.Unit].Units == 0 {
+			p.Total = 0 // the printed one, of one update
+		}
 		r.Progress.changeSource()
 	}
 	if err != nil && err.Error() != r.log.failed {

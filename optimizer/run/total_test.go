@@ -27,9 +27,12 @@ func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 	const updates = "for update in range(2):\n    for epoch in range(8): train()\n"
 	for _, c := range []struct {
 		printed, source string
+		first           bool // the output is followed before the first report
 		want            float64
-	}{{"Epoch %d/8 loss 0.5\n", "", 8}, {"Epoch 7%d/90 of another count\n", "", 0}, {"Epoch %d/8 loss 0.5\n", folds, 0}, {"Epoch %d/8 loss 0.5\n", updates, 0}} {
-		s := observedStage(t, func(a *actor) launch.Exit {
+	}{{"Epoch %d/8 loss 0.5\n", "", false, 8}, {"Epoch 7%d/90 of another count\n", "", false, 0}, {"Epoch %d/8 loss 0.5\n", folds, false, 0}, {"Epoch %d/8 loss 0.5\n", updates, false, 0},
+		{"Epoch %d/8 loss 0.5\n", "", true, 8}, {"Epoch %d/8 loss 0.5\n", folds, true, 0}, {"Epoch %d/8 loss 0.5\n", updates, true, 0}} {
+		s := observedStage(t, nil)
+		s.play = func(a *actor) launch.Exit {
 			a.begins(nil)
 			for a.epoch < 8 {
 				out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -39,10 +42,13 @@ func TestPrintedTotalOfObservedEpochs(t *testing.T) {
 				}
 				fmt.Fprintf(out, c.printed, a.epoch+1)
 				out.Close()
+				if c.first && a.epoch == 0 {
+					s.wait("the output", func(st Status) bool { return st.Unit == "epoch" })
+				}
 				a.progress(1, map[string]any{"step": 20 * (a.epoch + 1), "epoch": a.epoch + 1, "step_seconds": 0.05})
 			}
 			return finished
-		})
+		}
 		if c.source != "" {
 			s.cfg.Train = "folds.py"
 			if err := os.WriteFile(filepath.Join(s.cfg.Dir, s.cfg.Train), []byte(c.source), 0o644); err != nil {
