@@ -157,8 +157,10 @@ func (ins *Inspection) Override(args []string) {
 			value = args[i+1]
 		}
 		option := strings.HasPrefix(a, "-")
-		key = last(strings.ReplaceAll(strings.TrimLeft(key, "-"), "-", "_")) // Hydra: trainer.max_epochs=5
-		if uses, known := deviceArgument(key, value, ins.GPU); known && (ok || option) {
+		path := strings.ReplaceAll(strings.TrimLeft(key, "-"), "-", "_")
+		key = last(path) // Hydra: trainer.max_epochs=5
+		part := strings.TrimSuffix(strings.TrimSuffix(path, key), ".")
+		if uses, known := deviceArgument(key, value, ins.GPU); known && (ok || option) && (uses == "yes" || wholeTraining[part]) {
 			shown := a
 			if !ok && value != "" && !noGPU[key] {
 				shown += " " + value
@@ -196,9 +198,11 @@ func (ins *Inspection) Override(args []string) {
 }
 
 var (
-	noGPU     = set("no_cuda", "no_gpu", "no_accel", "use_cpu", "cpu_only") // options without a value
-	gpuIDs    = set("gpu", "gpu_id", "gpu_ids", "gpu_idx", "gpuid", "gpuids")
-	gpuCounts = set("gpus", "ngpu", "ngpus", "n_gpu", "n_gpus", "num_gpu", "num_gpus")
+	noGPU  = set("no_cuda", "no_gpu", "no_accel", "use_cpu", "cpu_only") // options without a value
+	gpuIDs = set("gpu", "gpu_id", "gpu_ids", "gpu_idx", "gpuid", "gpuids")
+	// wholeTraining are the parts of a configuration whose device is that of the training.
+	wholeTraining = set("", "trainer", "training", "train", "model", "policy")
+	gpuCounts     = set("gpus", "ngpu", "ngpus", "n_gpu", "n_gpus", "num_gpu", "num_gpus")
 )
 
 // deviceArgument returns whether a GPU is used after an argument of the command line that selects the device: "yes", "no",
@@ -233,7 +237,7 @@ func deviceArgument(key, value string, byDefault Finding) (uses string, known bo
 		switch {
 		case list || n > 0:
 			return "yes", true
-		case n == 0:
+		case n == 0 && key != "gpus": // which may be the number of a device
 			return "no", true
 		}
 	}

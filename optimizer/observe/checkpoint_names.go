@@ -80,7 +80,7 @@ func recognise(path string, dir bool) (kind, strength) {
 		return named(keras)
 	case ext == ".safetensors":
 		return named(safetensors)
-	case ext == ".pdparams" || ext == ".pdopt" || ext == ".eqx" || ext == ".index" && strings.Contains(lower, "ckpt"): // Paddle, Equinox, TensorFlow
+	case ext == ".pdparams" || ext == ".eqx": // Paddle, Equinox
 		return snapshot, strong
 	case ext == ".msgpack" || ext == ".jld2" || ext == ".bson": // Flax, Flux
 		return named(snapshot)

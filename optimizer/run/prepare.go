@@ -383,7 +383,8 @@ type environmentRecord struct {
 // end of the name.
 var session = []string{"OPTIMIZE*", "SSH_*", "TERM*", "COLORTERM", "PWD", "OLDPWD", "SHLVL", "_", "TMUX*", "STY", "WINDOW", "WINDOWID", "DISPLAY", "WAYLAND_DISPLAY",
 	"XAUTHORITY", "XDG_SESSION*", "XDG_RUNTIME_DIR", "XDG_SEAT*", "XDG_VTNR", "DBUS_*", "VSCODE_*", "GPG_TTY", "LS_COLORS", "LESS*", "COLUMNS", "LINES", "INVOCATION_ID",
-	"JOURNAL_STREAM", "MAIL", "MOTD_SHOWN", "PS1", "PROMPT_*", "HIST*"}
+	"JOURNAL_STREAM", "MAIL", "MOTD_SHOWN", "PS1", "PROMPT_*", "HIST*", "GNOME_TERMINAL_*", "VTE_VERSION", "KONSOLE_*", "WT_*", "WSL_INTEROP", "KITTY_*", "ALACRITTY_*",
+	"WEZTERM_*", "TILIX_ID", "ZELLIJ*", "INSIDE_EMACS", "GIT_ASKPASS", "SESSION_MANAGER", "SYSTEMD_EXEC_PID", "MANAGERPID", "KRB5CCNAME", "SUDO_*", "JPY_*"}
 
 // variables returns the variables of an environment without those of the session.
 func variables(environ []string) map[string]string {

@@ -49,6 +49,7 @@ type Segment struct {
 	Stated      []float64            `json:"stated"`                // seconds of the first units as stated by the log, for a segment too short to be timed
 	Left        []float64            `json:"left,omitempty"`        // blocks on a kind of node or at a power limit that the run has left, or of a preparation: they count for the overheads only
 	BlockUnits  float64              `json:"block_units,omitempty"` // largest number of units of a timed block
+	SlowFrom    float64              `json:"slow_from,omitempty"`   // progress at the beginning of the slowdown in progress; 0: none
 	Units       float64              `json:"units"`                 // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`               // seconds between them
 	Counted     countedSteps         `json:"counted"`               // work counted by the observer
@@ -194,16 +195,18 @@ func (s *Segment) slowdown() (n int) {
 			n = len(steady) - k
 		}
 	}
+	if n < settledBlocks {
+		return 0
+	}
 	before := steady[:len(steady)-n]
-	slow, longest := 0, settledBlocks-1
+	slow, usual := 0, warmUpFactor*stat.Median(before)
 	for _, b := range before {
-		if slow++; b <= warmUpFactor*stat.Median(before) {
+		if slow++; b <= usual {
 			slow = 0
 		}
-		longest = max(longest, slow)
-	}
-	if n <= longest {
-		return 0
+		if slow >= n {
+			return 0
+		}
 	}
 	return n
 }

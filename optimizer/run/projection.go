@@ -61,12 +61,8 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 		from = r.Progress.reachedAt
 	}
 	draws := slices.Clone(r.model.Draws(r.Current))
-	seg, slow := r.Progress.Current(), 0
-	if seg != nil && seg.Allocation.Same(r.Current) {
-		slow = seg.slowdown()
-	}
-	if slow > 0 && rest > 0 {
-		seg.continueSlow(draws, slow, rest)
+	if seg := r.Progress.Current(); seg != nil && seg.Allocation.Same(r.Current) {
+		seg.continueSlow(draws, r.Progress.Done, rest)
 	}
 	for i, d := range draws {
 		draws[i] = from.Seconds() + rest*d
@@ -76,13 +72,23 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
 }
 
-// continueSlow sets the draws of the mean seconds per unit over the rest of the work, after the newest blocks, slow of them, have been
-// slower than those before. What has lasted n units lasts as long again with even odds: x more units with probability
+// continueSlow sets the draws of the mean seconds per unit over the rest of the work if the training has become slower. What has lasted n units lasts as long again with even odds: x more units with probability
 // n/(n+x), as for an unknown beginning and end (J. R. Gott, Nature 363, 1993).
-func (s *Segment) continueSlow(draws []float64, slow int, rest float64) {
+func (s *Segment) continueSlow(draws []float64, done, rest float64) {
+	slow := s.slowdown()
+	switch {
+	case slow == 0:
+		s.SlowFrom = 0
+		return
+	case s.SlowFrom == 0: // later, older blocks may have been merged
+		s.SlowFrom = max(s.StartDone, done-float64(slow)*s.BlockUnits)
+	}
 	steady := s.Blocks[s.warmUp():]
 	before, since := stat.Mean(steady[:len(steady)-slow]), stat.Mean(steady[len(steady)-slow:])
-	lasted := float64(slow) * s.BlockUnits
+	lasted := done - s.SlowFrom
+	if lasted <= 0 || rest <= 0 {
+		return
+	}
 	for i := range draws {
 		_, odds := math.Modf(float64(i+1) * math.Phi) // evenly distributed
 		share := math.Min(1, lasted*(1/odds-1)/rest)

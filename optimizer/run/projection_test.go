@@ -145,36 +145,45 @@ func TestOverdueLastUnit(t *testing.T) {
 // TestSlowerSince: a training that has become slower is expected to remain so for as long again, and possibly to its end or not at
 // all.
 func TestSlowerSince(t *testing.T) {
-	checked := 0
+	for _, epochs := range []int{100, 500} { // more than the blocks that are kept
+		t.Run(fmt.Sprint(epochs), func(t *testing.T) {
+			t.Parallel()
+			testSlowerSince(t, epochs)
+		})
+	}
+}
+
+func testSlowerSince(t *testing.T, epochs int) {
+	checked, tenth := 0, epochs/10
 	s := newStage(t, func(a *actor) launch.Exit {
-		for a.epoch < 100 {
+		for a.epoch < epochs {
 			seconds := 10.0
-			if a.epoch >= 50 {
+			if a.epoch >= 5*tenth {
 				seconds = 30
 			}
-			if !a.work(100, seconds) {
+			if !a.work(epochs, seconds) {
 				return a.leave()
 			}
 		}
 		return finished
 	})
 	s.onStatus = func(st Status) {
-		want := map[float64][2]float64{ // the least and the greatest P50 of the rest in seconds
-			50: {450, 550}, 53: {480, 700}, 60: {520, 900}, 75: {700, 800}, 90: {280, 320},
-		}[st.Done]
+		want := map[float64][2]float64{ // the least and the greatest P50 of the rest, in seconds per remaining unit
+			5: {9, 11}, 6: {13, 22}, 7.5: {28, 32}, 9: {28, 32},
+		}[st.Done/float64(tenth)]
 		if want[1] == 0 || st.Finish == nil {
 			return
 		}
 		checked++
-		now, rest := st.Elapsed.Seconds(), 100-st.Done
-		if got := st.Finish.P50 - now; got < want[0] || got > want[1] {
-			t.Errorf("after %g epochs: %.0f s remain, want %v", st.Done, got, want)
+		now, rest := st.Elapsed.Seconds(), float64(epochs)-st.Done
+		if got := st.Finish.P50 - now; got < want[0]*rest || got > want[1]*rest {
+			t.Errorf("after %g epochs: %.0f s remain, want %v for each of %g", st.Done, got, want, rest)
 		}
-		if st.Done > 50 && (st.Finish.P5-now > 18*rest || st.Finish.P95-now < 28*rest) {
+		if st.Done > float64(5*tenth) && (st.Finish.P5-now > 18*rest || st.Finish.P95-now < 28*rest) {
 			t.Errorf("after %g epochs: %.0f to %.0f s remain, want the earlier pace and the present one", st.Done, st.Finish.P5-now, st.Finish.P95-now)
 		}
 	}
-	if s.run(); checked < 5 {
+	if s.run(); checked < 4 {
 		t.Errorf("%d projections", checked)
 	}
 }

@@ -91,21 +91,25 @@ func (w *world) answered(id string) {
 // keepSources keeps the event streams that a page opens.
 const keepSources = "window.sources = []; window.EventSource = class extends EventSource { constructor(...args) { super(...args); sources.push(this); } }"
 
-// TestSevenPages opens the pages of more ended runs than a browser opens connections to a server. Each closes its stream and
-// does not connect again.
+// TestSevenPages opens the pages of more ended runs than a browser opens connections to a server. Each closes its stream, and
+// follows a run that another agent continues.
 func TestSevenPages(t *testing.T) {
 	w := newWorld(t)
 	ids := serve.WriteRuns(t, w.state, 7)
 	w.serve()
+	var x *world
 	for _, id := range ids {
-		x := w.tab()
+		x = w.tab()
 		x.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: keepSources})
 			return err
 		}), chromedp.Navigate(w.url+"/runs/"+id))
-		x.until("has followed the run to its end", "sources.length === 1 && sources[0].readyState === EventSource.CLOSED")
+		x.until("has followed the run to its end", "sources.length > 0 && sources.every(s => s.readyState === EventSource.CLOSED)")
 	}
 	w.answered(ids[0])
+	w.hold(ids[6])
+	w.add(ids[6], "job.stdout", "continued by another agent\n")
+	x.until("follows the run that continues", has("#log-stdout", "continued by another agent"))
 }
 
 // TestHiddenPages opens the pages of more running runs than a browser opens connections to a server. Those that are hidden

@@ -113,7 +113,11 @@ class RunPage {
     on('samples', data => { this.taken = this.taken.then(() => this.take(data)).catch(problem => console.error(problem)); });
     on('state', data => this.state(data));
     on('output', data => this.output(data));
-    on('end', () => this.leave());
+    on('end', () => { // of the run, or of a pause, after which another agent may continue it
+      this.leave();
+      this.link('following');
+      setTimeout(() => this.follow(), 10000);
+    });
   }
 
   leave() {

@@ -21,6 +21,7 @@ import (
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/serve"
@@ -270,10 +271,10 @@ const maxLacking = 10
 func resumeDetached(ctx context.Context, e *cli.Env, dir string) (string, error) {
 	id := filepath.Base(dir)
 	fail := func(err error) (string, error) { return "", fmt.Errorf("resume %s: %w", id, err) }
-	if h := journal.HolderOf(dir); h != nil {
+	if h := journal.HolderOf(dir); h.Alive() { // one that cannot be seen may be dead: the lock decides
 		return fail(fmt.Errorf("an agent is working on it: %s", h))
 	}
-	if err := sameEnvironment(e, dir); err != nil {
+	if err := sameEnvironment(e, dir); err != nil && !launch.Living(dir) { // a living job is only adopted
 		return fail(err)
 	}
 	log, err := os.OpenFile(filepath.Join(dir, agentLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
