@@ -336,6 +336,45 @@ func TestNodesOfOneJob(t *testing.T) {
 	}
 }
 
+// TestNodesAreGathered: a job of 4 devices starts although the jobs of one device that may be stopped are on both nodes of 4. Under
+// fifo, which chooses it beside two on each node, those of one node move, and no device is idle; under srtf, which chooses it and four
+// of three on each node, these run on the other node.
+func TestNodesAreGathered(t *testing.T) {
+	for policy, short := range map[string][]int{"srtf": {4, 8}, "fifo": {3, 4, 7, 8}} {
+		const from, round, arrival = 1000.0, 10.0, 1030.0
+		var jobs []Trial
+		for id := 1; id <= 9; id++ {
+			gpus, steps, at := 1, 500.0, from
+			if slices.Contains(short, id) {
+				steps = 10
+			}
+			if id == 9 {
+				gpus, steps, at = 4, 100, arrival
+			}
+			jobs = append(jobs, Trial{Job: Job{ID: id, Total: steps}, Spec: Spec{Submitted: fromUnix(at), Min: gpus, Max: gpus},
+				Steps: steps, First: 1, Again: 1, Save: 0.5, Measured: 0.5, Rate: func(int, int) float64 { return 1 }})
+		}
+		began, beside := math.Inf(1), 0 // devices held by the decision that starts job 9
+		sim := Simulation{Devices: []Device{{Name: "a100", Count: 8, PerServer: 4}}, Round: round, From: from, Policies: []Span{{From: from, Policy: policy}}, Jobs: jobs, Log: func(e Event) {
+			switch {
+			case e.Kind == EventStart && e.Job == 9 && math.IsInf(began, 1):
+				began = e.Time
+			case e.Kind == EventDecide && beside == 0 && slices.ContainsFunc(e.Leases, func(l leaseRecord) bool { return l.Job == 9 }):
+				for _, l := range e.Leases {
+					beside += len(l.Where)
+				}
+			}
+		}}
+		out, err := sim.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.End) != len(jobs) || began > arrival+2*round || beside != 8 {
+			t.Errorf("%s: job 9 starts at %v s, with %d of 8 devices held; want 8, and %v s at the latest", policy, began, beside, arrival+2*round)
+		}
+	}
+}
+
 // failing is a policy that fails.
 type failing struct{ how int }
 

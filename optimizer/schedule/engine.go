@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // EngineOptions configure an Engine.
@@ -22,8 +23,9 @@ type EngineOptions struct {
 	// the shares. Policies that decide by updates (Updater) do not wait.
 	Pending      float64
 	PendingDelay float64
-	// NoSpread runs every job within one server or, if it asks for more devices than a server has, on whole servers. Until they
-	// are free, it waits, although enough devices may be idle, which other jobs may receive unless the policy forbids it.
+	// NoSpread runs every job within one server or, if it asks for more devices than a server has, on whole servers. If too few
+	// of their devices are free, jobs move to other servers, or those stop to which the policy owes less. Where it must wait all
+	// the same, since enough are idle but not on one server, other jobs may receive them unless the policy forbids it.
 	// The world must not be an Updater.
 	NoSpread bool
 }
@@ -238,7 +240,7 @@ func (e *Engine) Step(now float64) ([]Command, error) {
 		e.move()
 	}
 	e.roundEnd = math.Inf(1)
-	if e.shared || e.changed || e.WholeRounds && e.running.count() > 0 {
+	if e.shared || e.changed || e.WholeRounds && e.running.count() > 0 || slices.ContainsFunc(e.types, func(k freeOfType) bool { return len(k.withheld) > 0 }) {
 		e.roundEnd = now + e.Interval
 	}
 	e.roundEnd = min(e.roundEnd, max(now+1, e.decided+e.period))
@@ -423,13 +425,15 @@ func (e *Engine) move() {
 		}
 	}
 	e.leases.Extended += e.running.count()
-	e.place()
+	e.place(e.NoSpread)
 }
 
-// place starts the chosen runnables without devices. One that would be spread over servers, where that is not allowed, waits:
-// unless the policy forbids it, the devices are assigned to those that can use them, and it may run on another type.
-func (e *Engine) place() {
+// place starts the chosen runnables without devices. One that would be spread over servers, where that is not allowed, starts
+// where others make way, if they may be stopped (gather), or waits: unless the policy forbids it, the devices are assigned to
+// those that can use them, and it may run on another type.
+func (e *Engine) place(gather bool) {
 	if e.NoSpread { // what keeps its devices comes first
+		e.reserve()
 		for _, r := range e.chosen {
 			if j := e.formerOf(r); r.Device < 0 && j.stopped == e.now && j.last.Device == r.want && len(j.last.Where) == r.GPUs && e.fits(r.want, r.GPUs) {
 				e.start(r)
@@ -442,8 +446,10 @@ func (e *Engine) place() {
 		case r.Device >= 0:
 		case e.fits(r.want, r.GPUs):
 			e.start(r)
+		case gather && e.gather(r):
 		default:
 			e.refused = true
+			r.refused, r.refusedOn = min(r.refused, e.now), r.want
 			e.left[r.want] += r.GPUs
 			r.want, r.counted = -1, -1
 			r.choose(e.chooser.round - 1)
@@ -486,7 +492,7 @@ func (e *Engine) formerOf(r *Runnable) *ActiveJob {
 // start allocates devices of the assigned type to a runnable and adds the command.
 func (e *Engine) start(r *Runnable) {
 	j := e.formerOf(r)
-	r.Device = r.want
+	r.Device, r.refused, r.refusedOn = r.want, math.Inf(1), -1
 	r.Where, r.Spread = e.take(r.Device, r.GPUs, r.Where[:0], &j.last)
 	c := Command{Do: Start, Runnable: r, A: r.A.enter(r, e.now)}
 	if r.B != nil {

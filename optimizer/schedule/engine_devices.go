@@ -17,7 +17,8 @@ type freeOfType struct {
 	free      int // number of free devices
 	taken     []bool
 	idle      []int       // number of free devices by server
-	having    []serverSet // by number of free devices: the servers with that many
+	having    []serverSet // by number of free devices: the servers with that many, without those withheld
+	withheld  []int       // servers on which nothing starts, see Engine.reserve
 }
 
 // serverSet is a set of servers whose smallest member is found quickly.
@@ -79,7 +80,7 @@ func (f *freeDevices) free(s slot) {
 // devices requires. O(devices per server) for each server, and a scan of a few words of 64 servers.
 func (f *freeDevices) take(device, gpus int, where []int32, last *slot) (taken []int32, spread bool) {
 	k := &f.types[device]
-	if last.Device == device && len(last.Where) == gpus && !slices.ContainsFunc(last.Where, func(g int32) bool { return k.taken[g] }) && !(f.noSpread && k.spread(last.Where)) {
+	if last.Device == device && len(last.Where) == gpus && !slices.ContainsFunc(last.Where, func(g int32) bool { return k.taken[g] }) && !(f.noSpread && (k.spread(last.Where) || k.withholds(last.Where))) {
 		where = append(where, last.Where...)
 		for _, g := range where {
 			k.take(int(g))
@@ -105,8 +106,10 @@ func (k *freeOfType) spread(where []int32) bool {
 func (k *freeOfType) fits(gpus int) bool {
 	if gpus > k.perServer {
 		idle := 0
-		for _, n := range k.idle {
-			idle += n / k.perServer
+		for server, n := range k.idle {
+			if n == k.perServer && !slices.Contains(k.withheld, server) {
+				idle++
+			}
 		}
 		return gpus%k.perServer == 0 && idle >= gpus/k.perServer
 	}
@@ -118,6 +121,11 @@ func (k *freeOfType) fits(gpus int) bool {
 	return false
 }
 
+// withholds reports whether one of some devices is on a server on which nothing starts.
+func (k *freeOfType) withholds(where []int32) bool {
+	return slices.ContainsFunc(where, func(g int32) bool { return slices.Contains(k.withheld, int(g)/k.perServer) })
+}
+
 func (k *freeOfType) take(g int) {
 	k.taken[g] = true
 	k.change(g/k.perServer, -1)
@@ -127,7 +135,9 @@ func (k *freeOfType) take(g int) {
 func (k *freeOfType) change(server, n int) {
 	k.having[k.idle[server]].remove(server)
 	k.idle[server] += n
-	k.having[k.idle[server]].add(server)
+	if !slices.Contains(k.withheld, server) {
+		k.having[k.idle[server]].add(server)
+	}
 	k.free += n
 }
 

@@ -143,7 +143,7 @@ func (e *Engine) assignReleased() {
 			e.chosen = append(e.chosen, r)
 		}
 	}
-	e.place()
+	e.place(false)
 }
 
 // join adds a job with an assigned type to its group unless it is on its fastest type.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"slices"
 )
 
@@ -63,6 +64,9 @@ func (j *ActiveJob) enter(r *Runnable, now float64) Decision {
 		d = Keep
 	}
 	j.runs, j.started = r, true
+	if s := j.single; s != nil {
+		s.refused, s.refusedOn = math.Inf(1), -1
+	}
 	return d
 }
 
@@ -83,15 +87,19 @@ type Runnable struct {
 	counted int       // device type whose share its time counts for; −1: surplus time
 	asked   bool      // included in the last decision
 	sized   bool      // the policy has chosen GPUs
-	at      int       // index in Engine.running while it has devices
-	kind    *kind     // of a single job; nil: unknown
+	// refused is the time since which it waits although it was chosen, since it fitted on no server; +Inf: it does not. refusedOn is the
+	// last type of which that is so; −1: none.
+	refused   float64
+	refusedOn int
+	at        int   // index in Engine.running while it has devices
+	kind      *kind // of a single job; nil: unknown
 }
 
 // newRunnable returns a runnable without devices, with the rates of a single job.
 func newRunnable(a, b *ActiveJob, types int) *Runnable {
 	f := make([]float64, 2*types)
 	return &Runnable{
-		A: a, B: b, GPUs: a.GPUs, RateA: a.Rate, slot: slot{Device: -1}, want: -1, counted: -1,
+		A: a, B: b, GPUs: a.GPUs, RateA: a.Rate, slot: slot{Device: -1}, want: -1, counted: -1, refused: math.Inf(1), refusedOn: -1,
 		shares: f[:types:types], deficit: f[types:],
 	}
 }

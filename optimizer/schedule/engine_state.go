@@ -46,6 +46,13 @@ type savedRunnable struct {
 	Counted int       `json:"counted"`
 	Asked   bool      `json:"asked,omitempty"`
 	Sized   bool      `json:"sized,omitempty"`
+	Refused *refusal  `json:"refused,omitempty"`
+}
+
+// refusal is the time since which a runnable was chosen but fitted on no server, and the last such type.
+type refusal struct {
+	Since float64 `json:"since"`
+	On    int     `json:"on"`
 }
 
 // State encodes the state of the engine between two calls. Its options, and the exported fields of its jobs, are not
@@ -66,7 +73,11 @@ func (e *Engine) State() ([]byte, error) {
 	index := map[*Runnable]int{}
 	for i, r := range e.list {
 		index[r] = i
-		s.Runnables = append(s.Runnables, savedRunnable{r.A.Number, numberOf(r.B), r.GPUs, r.slot, r.Spread, r.shares, r.deficit, r.counted, r.asked, r.sized})
+		v := savedRunnable{r.A.Number, numberOf(r.B), r.GPUs, r.slot, r.Spread, r.shares, r.deficit, r.counted, r.asked, r.sized, nil}
+		if r.refusedOn >= 0 {
+			v.Refused = &refusal{r.refused, r.refusedOn}
+		}
+		s.Runnables = append(s.Runnables, v)
 	}
 	for _, r := range e.running.all() {
 		s.Running = append(s.Running, index[r])
@@ -136,6 +147,9 @@ func (e *Engine) restoreRunnable(v savedRunnable, jobs map[int]*ActiveJob) error
 	}
 	r := e.runnable(a, b)
 	r.GPUs, r.Spread, r.counted, r.asked, r.sized = v.GPUs, v.Spread, v.Counted, v.Asked, v.Sized
+	if v.Refused != nil {
+		r.refused, r.refusedOn = v.Refused.Since, v.Refused.On
+	}
 	copy(r.shares, v.Shares)
 	copy(r.deficit, v.Deficit)
 	if r.sized {
