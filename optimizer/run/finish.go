@@ -118,7 +118,7 @@ func (r *run) finish() Result {
 	r.requeue(context.Background())
 	r.closeNotices()
 	r.View.Finished(rec, r.dir.Dir())
-	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
+	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err, Unsaved: e.reason == byLease && !r.hasSaved() && !r.savedAtEnd()}
 }
 
 // exitRecord converts the end of a run to its form in run.json; exit is nil if no job ended.
