@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -523,5 +527,50 @@ func TestUnsavedJobKeepsItsDevices(t *testing.T) {
 				t.Errorf("stopped %d times once it has saved", n)
 			}
 		})
+	}
+}
+
+// TestMessageOfACancelledJob: a cancelled job, which leaves its devices as between two lives, has one message about its end.
+func TestMessageOfACancelledJob(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var got []string
+	box := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m struct{ Event, Text string }
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if m.Event == "end" {
+			what, _, _ := strings.Cut(m.Text, " after ")
+			got = append(got, what)
+		}
+	}))
+	defer box.Close()
+	r := newRehearsal()
+	r.runsOn = func(string) bool { return true }
+	cfg := training(t, t.TempDir(), "leaves")
+	if err := json.Unmarshal(fmt.Appendf(nil, "[%q]", box.URL), &cfg.Notify); err != nil {
+		t.Fatal(err)
+	}
+	id, err := Submit(cfg.StateDir, Spec{Submitted: time.Now(), Min: 1, Max: 1, Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := serveAlone(t, cfg.StateDir, r)
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.Keeps != nil })
+	if err := Cancel(cfg.StateDir, id); err != nil {
+		t.Fatal(err)
+	}
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.State == Cancelled })
+	stop <- os.Interrupt
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"stopped (cancelled)"}; !slices.Equal(got, want) {
+		t.Errorf("messages %q, want %q", got, want)
 	}
 }
