@@ -141,8 +141,10 @@ type Job struct {
 	CostUSD  float64 `json:"cost_usd"`
 	Attained float64 `json:"device_seconds"`
 	// Keeps is whether the job keeps its work when it is stopped; nil: not yet known. A job that does not is never
-	// preempted.
-	Keeps *bool `json:"keeps_work"`
+	// preempted. Unsaved is set once its devices were taken before it had saved anything: it is not preempted again before it
+	// has.
+	Keeps   *bool `json:"keeps_work"`
+	Unsaved bool  `json:"unsaved,omitempty"`
 	// Rates are the measured rates by device type and number of devices.
 	Rates []Rate `json:"rates,omitempty"`
 	// Pairs are the measured rates beside other jobs. Beside is the job that shares its devices now; 0: none. Apart is set

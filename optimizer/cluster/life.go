@@ -195,7 +195,8 @@ func (s *server) observe(l *live, st *run.Status) {
 	now := s.now()
 	before := *l.Job
 	l.saves = st.Saves
-	keeps := st.KeepsWork && (st.Saves || !s.sharesDirectory(l))
+	keepsWork := st.KeepsWork && (!l.Unsaved || st.Checkpoint != nil)
+	keeps := keepsWork && (st.Saves || !s.sharesDirectory(l))
 	s.measure(l, st)
 	l.use.take(now, st)
 	s.noteMemory(l, st)
@@ -207,7 +208,7 @@ func (s *server) observe(l *live, st *run.Status) {
 		l.Finish = &[3]time.Time{end(st.Finish.P5), end(st.Finish.P50), end(st.Finish.P95)}
 	}
 	if l.Keeps == nil || *l.Keeps != keeps {
-		if st.KeepsWork && !keeps {
+		if keepsWork && !keeps {
 			s.Message(fmt.Sprintf("job %d (%s): is not preempted: other jobs write checkpoints to %s too", l.ID, l.Name, l.spec.Config.Dir))
 		}
 		s.scheduler.Keeps(l.ID, &keeps)
@@ -323,6 +324,7 @@ func (s *server) takeResult(r result) {
 		l.moving = took
 	}
 	s.dirty[l.ID] = true
+	queued := l.Queued // it has not run in this life
 	if l.exited > 0 {
 		s.scheduler.vacate(now, l.ID, l.exited)
 	}
@@ -339,12 +341,20 @@ func (s *server) takeResult(r result) {
 		s.end(l, Done, why)
 	case l.Cancelled || r.Code == run.CodeInterrupt || r.Code == run.CodeTerminated:
 		s.end(l, Cancelled, "")
+	case r.Unsaved: // it was not its fault, and would happen again if a save takes longer than the grace
+		if !l.Unsaved && !queued {
+			s.Message(fmt.Sprintf("job %d (%s): its devices were taken before it had saved anything: it keeps the next ones until it has", l.ID, l.Name))
+		}
+		if l.Unsaved = l.Unsaved || !queued; l.Unsaved {
+			l.Keeps = nil
+		}
+		if r.Code != run.CodeTryAgain { // from the beginning
+			s.Message(fmt.Sprintf("job %d (%s): starts again from the beginning", l.ID, l.Name))
+			l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
+		}
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:
 		s.end(l, Stopped, reason)
-	case r.Unsaved: // from the beginning, since it was not its fault
-		s.Message(fmt.Sprintf("job %d (%s): its devices were taken before it had saved anything: it starts again", l.ID, l.Name))
-		l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
 	case l.shared && !l.Apart: // it may have failed for want of what the other job took, such as memory
 		l.Apart = true
 		s.rates.outdate(s.rates.jobs[l.ID])

@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +21,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule"
 	"trainopt/resources"
 )
 
@@ -438,4 +443,134 @@ func (r *rehearsal) started(name string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.starts[name]
+}
+
+// TestUnsavedJobKeepsItsDevices: a job whose devices were taken before it had saved anything loses its work once: under a policy that
+// divides time it keeps its next devices, which the next server knows too, until it has saved. One that only waited in the queue of the
+// engine has lost nothing.
+func TestUnsavedJobKeepsItsDevices(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code   run.Code
+		queued bool
+		pinned bool
+	}{
+		"continues from the beginning": {run.CodeTryAgain, false, true}, "starts again": {run.CodeUsage, false, true}, "waited in the queue": {run.CodeTryAgain, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := memoryServer(t)
+			wall := &setClock{wall: time.Now(), monotonic: time.Hour}
+			s.Agent.Clock, s.clock, s.Round, s.jobs = wall, newClock(wall), time.Minute, map[int]*live{}
+			var err error
+			if s.scheduler, err = newScheduler(s.options("max_min_fairness"), s.now()); err != nil {
+				t.Fatal(err)
+			}
+			for id := 1; id <= 2; id++ {
+				l := &live{Job: &Job{Schema: schema, ID: id, Name: "x", Total: 1e6, Run: "r", Submitted: wall.wall}, spec: &Spec{Submitted: wall.wall, Min: 1}, moving: math.NaN()}
+				s.jobs[id] = l
+				s.rates.enter(l.Job, l.spec, "")
+				if err := errors.Join(os.MkdirAll(jobDir(s.StateDir, id), 0o700), s.scheduler.Admit(s.now(), l.Job, l.spec)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			saved, failed, seen := map[int]bool{2: true}, run.Result{Code: c.code, Unsaved: true}, map[int]time.Time{}
+			stops := func(rounds int) (n int) { // of job 1
+				for range 2 * rounds {
+					actions, err := s.scheduler.Step(s.now())
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, a := range actions {
+						l := s.jobs[a.Job]
+						switch {
+						case a.Do != schedule.Stop:
+							if seen[l.ID] = wall.wall.Add(2 * time.Minute); l.Keeps == nil {
+								s.scheduler.Keeps(l.ID, nil)
+							}
+							continue
+						case l.ID == 1:
+							n++
+						}
+						res := run.Result{Code: run.CodeTryAgain}
+						if !saved[l.ID] {
+							res, l.Queued = failed, c.queued
+						}
+						s.takeResult(result{l.ID, l.Stretch, res})
+					}
+					for id, l := range s.jobs {
+						if l.State.holds() && !wall.wall.Before(seen[id]) { // its agent takes its time
+							st := &run.Status{KeepsWork: true, Saves: true}
+							if saved[id] {
+								st.Checkpoint = &journal.Checkpoint{}
+							}
+							s.observe(l, st)
+						}
+					}
+					wall.pass(30 * time.Second)
+				}
+				return n
+			}
+			if n := stops(40); n == 1 != c.pinned || n == 0 {
+				t.Errorf("stopped %d times before it has saved, want once: %v", n, c.pinned)
+			}
+			var stored Job
+			s.save()
+			if err := readJSON(filepath.Join(jobDir(s.StateDir, 1), "job.json"), &stored); err != nil || stored.Unsaved != c.pinned {
+				t.Errorf("stored: %v (%v), want %v", stored.Unsaved, err, c.pinned)
+			}
+			if r := s.jobs[1].Run; (r == "") != (c.code == run.CodeUsage) {
+				t.Errorf("its run is %q", r)
+			}
+			saved[1] = true
+			if n := stops(40); n < 2 {
+				t.Errorf("stopped %d times once it has saved", n)
+			}
+		})
+	}
+}
+
+// TestMessageOfACancelledJob: a cancelled job, which leaves its devices as between two lives, has one message about its end.
+func TestMessageOfACancelledJob(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var got []string
+	box := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m struct{ Event, Text string }
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if m.Event == "end" {
+			what, _, _ := strings.Cut(m.Text, " after ")
+			got = append(got, what)
+		}
+	}))
+	defer box.Close()
+	r := newRehearsal()
+	r.runsOn = func(string) bool { return true }
+	cfg := training(t, t.TempDir(), "leaves")
+	if err := json.Unmarshal(fmt.Appendf(nil, "[%q]", box.URL), &cfg.Notify); err != nil {
+		t.Fatal(err)
+	}
+	id, err := Submit(cfg.StateDir, Spec{Submitted: time.Now(), Min: 1, Max: 1, Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := serveAlone(t, cfg.StateDir, r)
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.Keeps != nil })
+	if err := Cancel(cfg.StateDir, id); err != nil {
+		t.Fatal(err)
+	}
+	awaitJob(t, cfg.StateDir, id, func(j *Job) bool { return j.State == Cancelled })
+	stop <- os.Interrupt
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"stopped (cancelled)"}; !slices.Equal(got, want) {
+		t.Errorf("messages %q, want %q", got, want)
+	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -181,11 +182,21 @@ func (s *server) endLate() {
 	}
 }
 
+// end ends a job for good. If its run was stopped to continue, no agent of it is left to send the message about its end.
 func (s *server) end(l *live, state State, reason string) {
 	s.scheduler.End(s.now(), l.ID, state, reason)
 	s.dirty[l.ID] = true
 	delete(s.jobs, l.ID)
 	s.Message(ended(l.Job))
+	if len(l.spec.Config.Notify) == 0 || l.Run == "" {
+		return
+	}
+	agent, dir, told := s.Agent, filepath.Join(journal.RunsDir(s.StateDir), l.Run), journal.Stopped
+	agent.View = &view{server: s, job: l.ID, stretch: l.Stretch, dir: jobDir(s.StateDir, l.ID)}
+	if state == Failed {
+		told = journal.Failed
+	}
+	s.telling.Go(func() { agent.TellEnd(dir, told, cmp.Or(reason, string(state))) })
 }
 
 // ended says how a job has ended.

@@ -96,6 +96,8 @@ type server struct {
 	forecasts   chan predicted
 	experience  experience // with predicted starts under the present policy
 
+	telling sync.WaitGroup // the deliveries of messages about jobs that have ended
+
 	mu       sync.Mutex
 	statuses map[int]observation // latest of each job, not yet taken
 	poke     chan struct{}
@@ -181,6 +183,7 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
+	defer s.telling.Wait()
 	s.dir = dir
 	s.lock, _ = dir.LockInfo()
 	s.clock = newClock(cfg.Agent.Clock)

@@ -76,8 +76,8 @@ type Result struct {
 	Dir    string // run directory; empty if the run was refused or failed before it was created
 	Code   Code
 	Err    error // the failure, for codes 1, 2, 5 and 6
-	// Unsaved is true for a refusal to resume a run whose scheduler took its devices before the training had saved anything: only
-	// another run can do its work.
+	// Unsaved is true if the scheduler of the run took its devices before the training had saved anything. If resuming the run is
+	// refused for that, only another run can do its work.
 	Unsaved bool
 }
 

@@ -193,26 +193,55 @@ func TestResumeRefused(t *testing.T) {
 	}
 }
 
-// TestMessagesOfAResumedRun: each end of a run that was stopped and resumed has a message, and so has each missed deadline of it.
-func TestMessagesOfAResumedRun(t *testing.T) {
-	var mu sync.Mutex
-	var got []string
+// mailbox receives messages about missed limits and ends: "EVENT of STATE".
+type mailbox struct {
+	mu  sync.Mutex
+	got []string
+}
+
+// openMailbox returns a mailbox and the target that delivers to it.
+func openMailbox(t *testing.T) (*mailbox, notify.Target) {
+	t.Helper()
+	b := &mailbox{}
 	box := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var m notify.Message
 		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
 			t.Error(err)
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		if m.Event == notify.Missed || m.Event == notify.Ended {
-			got = append(got, fmt.Sprintf("%s of %s", m.Event, m.State))
+			b.got = append(b.got, fmt.Sprintf("%s of %s", m.Event, m.State))
 		}
 	}))
-	defer box.Close()
+	t.Cleanup(box.Close)
 	target, err := notify.Parse(box.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b, target
+}
+
+// take returns the messages since the last call.
+func (b *mailbox) take() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	got := b.got
+	b.got = nil
+	return got
+}
+
+// want checks the messages since the last call.
+func (b *mailbox) want(t *testing.T, when string, want ...string) {
+	t.Helper()
+	if got := b.take(); !slices.Equal(got, want) {
+		t.Errorf("%s: messages %q, want %q", when, got, want)
+	}
+}
+
+// TestMessagesOfAResumedRun: each end of a run that was stopped and resumed has a message, and so has each missed deadline of it.
+func TestMessagesOfAResumedRun(t *testing.T) {
+	box, target := openMailbox(t)
 	s := newStage(t, resumable(20, 1))
 	s.cfg.SLA, s.cfg.Warn, s.cfg.Notify = sla.Spec{TimeMax: 5 * time.Second}, []float64{}, []notify.Target{target}
 	res := s.run()
@@ -225,9 +254,48 @@ func TestMessagesOfAResumedRun(t *testing.T) {
 	if res.Code != CodeDone {
 		t.Errorf("exit %d (%v)", res.Code, res.Err)
 	}
-	if want := []string{"missed of stopped", "end of stopped", "missed of stopped", "end of stopped", "end of done"}; !slices.Equal(got, want) {
-		t.Errorf("messages %q, want %q", got, want)
+	box.want(t, "at the end", "missed of stopped", "end of stopped", "missed of stopped", "end of stopped", "end of done")
+}
+
+// TestMessagesOfALeasedRun: a run that its scheduler stops to continue it later has one message about its end: when it has done its
+// work, or when the scheduler gives it no other lease.
+func TestMessagesOfALeasedRun(t *testing.T) {
+	t.Parallel()
+	box, target := openMailbox(t)
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 9; {
+			if !a.work(9, 1) {
+				return a.leave()
+			}
+			if a.n <= 2 && a.epoch == 3*a.n {
+				a.stage.saved = a.epoch
+				return launch.Exit{Reason: launch.Stopped, Code: exitTryAgain, Limit: true}
+			}
+		}
+		return finished
+	})
+	s.cfg.Notify = []notify.Target{target}
+	agent := s.agent()
+	agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
+	res := agent.Run(t.Context(), s.cfg, nil)
+	for range 2 {
+		if res.Code != CodeTryAgain || res.Unsaved {
+			t.Fatalf("exit %d (%v), unsaved %v; want %d, saved", res.Code, res.Err, res.Unsaved, CodeTryAgain)
+		}
+		box.want(t, "between two leases")
+		other := filepath.Join(t.TempDir(), filepath.Base(res.Dir)) // its job is cancelled here
+		if err := os.CopyFS(other, os.DirFS(res.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		agent.TellEnd(other, journal.Stopped, "cancelled")
+		box.want(t, "without another lease", "end of stopped")
+		res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
 	}
+	if res.Code != CodeDone || len(s.started()) != 3 {
+		t.Errorf("exit %d (%v) after %d starts", res.Code, res.Err, len(s.started()))
+	}
+	agent.TellEnd(res.Dir, journal.Stopped, "cancelled")
+	box.want(t, "at the end", "end of done")
 }
 
 // TestMessagesOfAnAdoptedRun: a run whose job lives sends nothing again, except about a limit that has changed.

@@ -183,34 +183,36 @@ func (r *run) savedOnSignal(exit *launch.Exit) bool {
 }
 
 // requeue returns the enclosing job to the queue if the end of its allocation ended the run, so that the same command
-// resumes the run. It does not if the job is no longer running: it was cancelled, or Slurm itself starts it again.
-func (r *run) requeue(ctx context.Context) {
+// resumes the run, and reports whether it did. It does not if the job is no longer running: it was cancelled, or Slurm itself
+// starts it again.
+func (r *run) requeue(ctx context.Context) bool {
 	e := r.ended
 	if !r.Config.Requeue || e == nil || e.reason != byAllocation || r.batch == nil || r.Batch == nil {
-		return
+		return false
 	}
 	switch {
 	case !r.keepsWork():
 		r.event(Warning, "%s is not requeued: the training keeps no checkpoint", r.batch)
-		return
+		return false
 	case r.Progress.Done <= r.doneAt:
 		r.event(Warning, "%s is not requeued: the training made no progress in this allocation", r.batch)
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*lookupTimeout)
 	defer cancel()
 	entry, err := r.Batch.Lookup(ctx, r.batch.ID)
 	if err == nil && (entry == nil || entry.State != engine.Running) {
-		return
+		return false
 	}
 	if err == nil {
 		err = r.Batch.Requeue(ctx, r.batch.ID)
 	}
 	if err != nil {
 		r.event(Warning, "%s was not requeued: %v", r.batch, err)
-		return
+		return false
 	}
 	r.event(Info, "%s requeued: the same command resumes this run", r.batch)
+	return true
 }
 
 // changeHost takes stock of the machine on which a run resumes, if that differs from the one on which it ran: a batch

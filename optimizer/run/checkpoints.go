@@ -486,11 +486,9 @@ func (r *run) resumes() bool {
 }
 
 // keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes
-// checkpoints from which it can continue. One that is only stated to save on request, and resumes by an argument, must have shown
-// a file that the argument can name.
+// checkpoints from which it can continue.
 func (r *run) keepsWork() bool {
-	stated := r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && r.ins.StopSignal.Value == "" && !r.savesOnRequest()
-	return r.Resumable && !stated || r.canResume() && len(r.checkpoints.times) > 0
+	return r.Resumable || r.canResume() && len(r.checkpoints.times) > 0
 }
 
 // canResume reports whether the job can continue from a checkpoint of its own, if it has one.

@@ -107,7 +107,10 @@ func (r *run) finish() Result {
 	if err != nil {
 		r.View.Event(Problem, err.Error())
 	}
-	r.tellEnd()
+	queues := e.reason == byAllocation && r.Config.Requeue // it may continue by itself
+	if !queues && e.reason != byLease {
+		r.tellEnd()
+	}
 	r.saveState()
 	if err == nil { // they are rendered from the record
 		r.writeReports()
@@ -115,10 +118,12 @@ func (r *run) finish() Result {
 	for _, note := range history.SyncStateDir(r.Config.StateDir, 3*time.Second) {
 		r.View.Event(Warning, note)
 	}
-	r.requeue(context.Background())
+	if !r.requeue(context.Background()) && queues {
+		r.tellEnd()
+	}
 	r.closeNotices()
 	r.View.Finished(rec, r.dir.Dir())
-	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
+	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err, Unsaved: e.reason == byLease && !r.hasSaved() && !r.savedAtEnd()}
 }
 
 // exitRecord converts the end of a run to its form in run.json; exit is nil if no job ended.

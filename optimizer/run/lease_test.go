@@ -247,6 +247,9 @@ func TestStatedToggle(t *testing.T) {
 		agent := s.agent()
 		agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now()}
 		res := agent.Run(t.Context(), s.cfg, nil)
+		if res.Code != CodeTryAgain || !res.Unsaved {
+			t.Errorf("%s: exit %d, unsaved %v; want %d, true", knob, res.Code, res.Unsaved, CodeTryAgain)
+		}
 		res = agent.Resume(t.Context(), res.Dir, Change{}, nil)
 		if on := s.started(); want == "" && (res.Code != CodeDone || len(on) != 2 || !slices.Contains(on[1].command.Args, "--resume")) {
 			t.Errorf("%s: exit %d (%v) after %d starts", knob, res.Code, res.Err, len(on))
@@ -255,35 +258,6 @@ func TestStatedToggle(t *testing.T) {
 		}
 		if res.Unsaved != (want != "") {
 			t.Errorf("%s: unsaved %v, %v", knob, res.Unsaved, res.Err)
-		}
-	}
-}
-
-// TestStatedSaves: a script that is only stated to save on request, and resumes by an argument with a path, keeps its work from its first
-// checkpoint on: its scheduler does not take its devices before. One with a handler keeps it from the start.
-func TestStatedSaves(t *testing.T) {
-	t.Parallel()
-	for script, want := range map[string][2]bool{"pass\n": {false, true}, "import signal\nsignal.signal(signal.SIGUSR1, save)\n": {true, true}} {
-		var keeps [2]bool
-		s := observedStage(t, nil)
-		s.play = func(a *actor) launch.Exit {
-			a.begins(nil)
-			for n := range keeps {
-				a.step(6, 1)
-				st, _ := s.seen()
-				if keeps[n] = st.KeepsWork; n == 0 {
-					a.checkpoint()
-					s.wait("the checkpoint", func(st Status) bool { return st.Checkpoint != nil })
-				}
-			}
-			return finished
-		}
-		if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.cfg.Resume = resumableYes
-		if s.run(); keeps != want {
-			t.Errorf("%q: keeps its work before and after its first checkpoint: %v, want %v", script, keeps, want)
 		}
 	}
 }

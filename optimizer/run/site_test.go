@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/notify"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -22,14 +24,17 @@ import (
 type batchStage struct {
 	entry    *engine.Entry
 	err      error
+	refuses  error // of requests to requeue
 	requeued []string
 }
 
 func (b *batchStage) Lookup(context.Context, string) (*engine.Entry, error) { return b.entry, b.err }
 
 func (b *batchStage) Requeue(_ context.Context, id string) error {
-	b.requeued = append(b.requeued, id)
-	return nil
+	if b.refuses == nil {
+		b.requeued = append(b.requeued, id)
+	}
+	return b.refuses
 }
 
 // inJob makes the stage's agent one inside Slurm job 12, with a system that answers.
@@ -41,7 +46,8 @@ func inJob(s *stage, b *batchStage, variables ...string) Agent {
 }
 
 // TestAllocationEnds: the end of the allocation stops the job with a checkpoint before it; an earlier deadline of the
-// user keeps its reason. The job is requeued only if asked, if it progressed, and while Slurm runs it.
+// user keeps its reason. The job is requeued only if asked, if it progressed, and while Slurm runs it. If it is not, there is a message
+// about the end of the run.
 func TestAllocationEnds(t *testing.T) {
 	running := func(s *stage, left time.Duration) *batchStage {
 		return &batchStage{entry: &engine.Entry{State: engine.Running, Raw: "RUNNING", End: s.clock.Now().Add(left)}}
@@ -54,8 +60,10 @@ func TestAllocationEnds(t *testing.T) {
 		requeued int
 		says     string // a part of an event
 	}{
-		"no own deadline":  {nil, "allocation", CodeTryAgain, 14, 0, "the allocation of Slurm job 12 on n0 ends"}, // 20 s − 5 s for reports − 1 s for the checkpoint
-		"requeue":          {func(s *stage, _ *batchStage) { s.cfg.Requeue = true }, "allocation", CodeTryAgain, 14, 1, "requeued"},
+		"no own deadline": {nil, "allocation", CodeTryAgain, 14, 0, "the allocation of Slurm job 12 on n0 ends"}, // 20 s − 5 s for reports − 1 s for the checkpoint
+		"requeue":         {func(s *stage, _ *batchStage) { s.cfg.Requeue = true }, "allocation", CodeTryAgain, 14, 1, "requeued"},
+		"requeue refused": {func(s *stage, b *batchStage) { s.cfg.Requeue, b.refuses = true, errors.New("slurm: disabled") }, "allocation", CodeTryAgain, 14, 0,
+			"was not requeued"},
 		"later deadline":   {func(s *stage, _ *batchStage) { s.cfg.SLA.TimeMax = time.Hour }, "allocation", CodeTryAgain, 14, 0, ""},
 		"earlier deadline": {func(s *stage, _ *batchStage) { s.cfg.SLA.TimeMax, s.cfg.Requeue = 8*time.Second, true }, "deadline", CodeGuard, 7, 0, ""},
 		"Slurm is silent": {func(s *stage, b *batchStage) {
@@ -74,13 +82,18 @@ func TestAllocationEnds(t *testing.T) {
 				}
 				return a.leave()
 			})
-			s.cfg.Warn = []float64{}
+			box, target := openMailbox(t)
+			s.cfg.Warn, s.cfg.Notify = []float64{}, []notify.Target{target}
 			b := running(s, 20*time.Second)
 			if c.change != nil {
 				c.change(s, b)
 			}
 			res := inJob(s, b).Run(t.Context(), s.cfg, nil)
 			rec := res.Record
+			got := box.take()
+			if n := stat.Count(got, func(m string) bool { return m == "end of stopped" }); n != 1-c.requeued {
+				t.Errorf("messages %q, want %d about the end", got, 1-c.requeued)
+			}
 			if res.Code != c.code || rec.State != journal.Stopped || rec.Exit.Reason != c.reason || !strings.Contains(rec.Exit.Detail, "checkpoint saved") {
 				t.Fatalf("exit %d, %s %+v (%v); want %d by %s", res.Code, rec.State, rec.Exit, res.Err, c.code, c.reason)
 			}

@@ -246,9 +246,13 @@ func (r *run) tell(event notify.Event, key, text string, limit *sla.Verdict) {
 	}
 	r.Notified = append(r.Notified, key)
 	r.saveState()
+	r.send(event, text, limit, r.elapsed().Seconds(), r.spent())
+}
+
+// send sends a message.
+func (r *run) send(event notify.Event, text string, limit *sla.Verdict, seconds, usd float64) {
 	m := notify.Message{Event: event, At: r.Clock.Now().UTC(), RunID: r.rec.RunID, Name: r.rec.Name, State: string(r.rec.State), Limit: limit,
 		Text: page.PlainBlanks(text), Command: "optimize report " + shellWord(r.dir.Dir()), Link: r.pageLink()}
-	seconds, usd := r.elapsed().Seconds(), r.spent()
 	m.Seconds, m.CostUSD = &seconds, &usd
 	r.notices.sender.Send(m)
 }
@@ -371,6 +375,26 @@ func (r *run) tellEnd() {
 		text += map[bool]string{true: "; every limit is met", false: "; not every limit is met"}[!slices.ContainsFunc(r.verdicts, func(v sla.Verdict) bool { return v.Status != sla.Met })]
 	}
 	r.tell(notify.Ended, "end:"+string(e.state), text, nil)
+}
+
+// TellEnd sends the end of a run that was stopped at the end of a lease, and to which its scheduler gives no other one. Nothing is
+// sent about one that ended otherwise: it has told that itself.
+func (a Agent) TellEnd(dir string, state journal.State, why string) {
+	jd, err := journal.Open(dir)
+	if err != nil {
+		return
+	}
+	r := newRun(a, Config{})
+	if _, err := jd.LoadState(&r.facts); err != nil {
+		return
+	}
+	if r.rec, err = journal.ReadRecord(dir); err != nil || r.rec.Exit == nil || r.rec.Exit.Reason != byLease {
+		return
+	}
+	r.dir, r.rec.State, r.notices.sender = jd, state, notify.NewSender(r.Config.Notify)
+	seconds, usd := float64(r.rec.Outcome.Seconds), float64(r.rec.Outcome.CostUSD)
+	r.send(notify.Ended, fmt.Sprintf("%s (%s) after %s for %s", state, why, wording.Duration(seconds), page.USD(usd)), nil, seconds, usd)
+	r.closeNotices()
 }
 
 // endText describes why a run ended early.
