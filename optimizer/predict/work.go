@@ -189,8 +189,13 @@ func startUp(same []history.Entry) sla.Interval {
 	return around(math.Exp(logs[len(logs)/2]), sd)
 }
 
-// busyCPUs returns the number of busy CPUs in the first run with that measurement; NaN without any.
-func busyCPUs(same []history.Entry) float64 {
+// leastCPUs returns the number of CPUs that a machine needs: those that were busy beside GPUs in the first run with that
+// measurement, because the speed of GPUs is predicted without regard to the CPUs; NaN without any. The speed of a job
+// without GPUs is predicted by the number of CPUs: it needs none.
+func leastCPUs(q *Question, same []history.Entry) float64 {
+	if q.CPUOnly {
+		return 0
+	}
 	for _, e := range same {
 		if busy := e.CPUUtil / 100 * e.Observed.CPUs; busy > 0 {
 			return busy
