@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,6 +50,7 @@ type predicted struct {
 		Machine string
 		Market  string
 		Fit     string
+		Hourly  float64 `json:"usd_per_hour"`
 		Seconds struct{ P5, P50, P95 float64 }
 	}
 	Basis []struct {
@@ -127,7 +129,8 @@ func TestPredictLikeRun(t *testing.T) {
 	w := newWorld(t)
 	script := w.write("train.py", "import csv, os, time\nwith open(os.environ['OPTIMIZER_LOG'], 'w') as f:\n    out = csv.writer(f)\n    out.writerow(['epoch', 'total_epochs', 'epoch_time'])\n"+
 		"    for e in range(1, 9):\n        time.sleep(0.4)\n        out.writerow([e, 8, 0.4])\n        f.flush()\n")
-	if code, _, errs := w.run("train", script, "--yes", "--quiet", "--baseline-samples", "-1"); code != runpkg.CodeDone {
+	code, rec, errs := w.record("train", script, "--yes", "--quiet", "--baseline-samples", "-1")
+	if code != runpkg.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for name, args := range map[string][]string{
@@ -153,6 +156,13 @@ func TestPredictLikeRun(t *testing.T) {
 			}
 			if name == "the run, here" && (p.Chosen.Machine != "this machine" || p.Chosen.Market != "own rates") {
 				t.Errorf("%+v: want this machine", p.Chosen)
+			}
+			if name == "the run, here, as AWS" {
+				for _, o := range p.Options {
+					if want := float64(rec.Prices.Instance); !(want > 0) || math.Abs(o.Hourly-want) > 1e-9*want {
+						t.Errorf("%g USD/h on %s; the run is charged %g USD/h for the whole machine", o.Hourly, o.Machine, want)
+					}
+				}
 			}
 		})
 	}

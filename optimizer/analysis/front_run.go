@@ -69,13 +69,7 @@ func FromModel(dir string, d ModelOverrides) (FrontPoints, error) {
 	if len(obs) == 0 {
 		return fail(fmt.Errorf("no unit of work was timed in it: %w", errNoPoint))
 	}
-	options := perf.FitOptions{Seed: d.Seed}
-	if rec.Model != nil {
-		if w, ok := rec.Model.Params["widen"]; ok && w.Known() {
-			options.Widen = float64(w)
-		}
-	}
-	model, err := perf.Fit(obs, options)
+	model, err := perf.Fit(obs, perf.FitOptions{Seed: d.Seed, Widen: rec.Model.Widen()})
 	if err != nil {
 		return fail(err)
 	}

@@ -44,6 +44,8 @@ type Score struct {
 	// two halves have the widths P5…P50 and P50…P95. PIT is its distribution function at the outcome, 0…1; uniform if
 	// calibrated.
 	Z, PIT float64
+	// Widen is the factor by which the width was multiplied; 1 if unknown.
+	Widen float64
 	// IntervalScore is that of Gneiting & Raftery (2007, section 6.2) for the 90 % interval on log scale; smaller is
 	// better.
 	IntervalScore float64
@@ -215,7 +217,10 @@ func scoresOf(e *Entry, family string) []Score {
 		realised  float64
 	}{{QuantitySeconds, e.Predicted.Seconds, e.Seconds}, {QuantityCostUSD, e.Predicted.CostUSD, e.CostUSD}, {QuantityThroughput, e.Predicted.Throughput, e.Throughput}} {
 		if s, ok := scorePrediction(q.predicted, q.realised); ok {
-			s.Run, s.At, s.Family, s.Quantity = e.ID, e.At, family, q.quantity
+			s.Run, s.At, s.Family, s.Quantity, s.Widen = e.ID, e.At, family, q.quantity, 1
+			if w := e.Predicted.Widen; w > 0 && !math.IsInf(w, 0) {
+				s.Widen = w
+			}
 			out = append(out, s)
 		}
 	}

@@ -167,6 +167,34 @@ func TestWidenedIntervalsHold(t *testing.T) {
 	}
 }
 
+// TestWidenedIntervalsKeepHolding requires 90 % coverage of the intervals of runs in turn, each widened by the factor from
+// all runs before it.
+func TestWidenedIntervalsKeepHolding(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	sd := math.Log(1.25) / normalQuantile(0.95)
+	for _, times := range []float64{1, 1.5, 2.5} {
+		inside, n := 0, 0
+		for range 4 {
+			var past []Entry
+			for k := range 300 {
+				w := Calibrate(past).Widen("resnet")
+				past = append(past, ran(k, "resnet", 100*math.Exp(times*sd*rng.NormFloat64()), func(e *Entry) {
+					width := math.Pow(1.25, w)
+					e.Predicted.Seconds, e.Predicted.Widen = sla.Interval{P5: 100 / width, P50: 100, P95: 100 * width}, w
+				}))
+			}
+			for _, s := range Calibrate(past).Scores[:150] { // newest first
+				if n++; s.Side == 0 {
+					inside++
+				}
+			}
+		}
+		if share := float64(inside) / float64(n); share < 0.86 || share > 0.94 {
+			t.Errorf("errors %g times as wide as foretold: %.1f %% of the last intervals held, want 90 %%", times, 100*share)
+		}
+	}
+}
+
 // TestCalibrateProperties requires that the order of entries has no effect, that shares are within 0…1, and that the factor
 // stays within its bounds and is never below 1 on little evidence.
 func TestCalibrateProperties(t *testing.T) {

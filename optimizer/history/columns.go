@@ -122,6 +122,8 @@ var columns = []column{
 	number("predicted_throughput_p50", "samples/s", "predicted throughput, median", func(e *Entry) *float64 { return &e.Predicted.Throughput.P50 }),
 	number("predicted_throughput_p95", "samples/s", "predicted throughput, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P95 }),
 	text("planner", "planner of the prediction", func(e *Entry) *string { return &e.Predicted.Planner }),
+	{Column: Column{"predicted_widen", "", "factor by which the log widths of the predicted intervals were widened; empty if unknown"}, since: 2,
+		field: func(e *Entry) any { return &e.Predicted.Widen }},
 }
 
 // text returns a column of format 1 that holds a string; "" is unknown.
@@ -146,12 +148,15 @@ func nodes(name, meaning string, field func(*Entry) *int) column {
 	return c
 }
 
-// expand returns an expanded copy of the entry in which every column has a field to point to: a missing prediction and
-// missing prices become NaN.
+// expand returns an expanded copy of the entry in which every column has a field to point to: a missing prediction, its
+// factor and missing prices become NaN.
 func (e Entry) expand() *Entry {
 	f := forecast{Seconds: unknownInterval(), CostUSD: unknownInterval(), Throughput: unknownInterval()}
 	if e.Predicted != nil {
 		f = *e.Predicted
+	}
+	if f.Widen == 0 {
+		f.Widen = math.NaN()
 	}
 	e.Predicted = &f
 	r := &e.Rates
@@ -179,6 +184,9 @@ func (e *Entry) collapse() Entry {
 	}
 	if !known {
 		e.Predicted = nil
+	}
+	if math.IsNaN(f.Widen) {
+		f.Widen = 0
 	}
 	for _, p := range []*cost.USD{&e.Rates.GPUHour, &e.Rates.CPUHour, &e.Rates.GiBHour, &e.Rates.Instance} {
 		if math.IsNaN(float64(*p)) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -104,7 +106,14 @@ func (db *DB) salvage(ctx context.Context) (kept []Entry, lost int) {
 	}
 	defer pool.Close()
 	const near, far = 256, 1 << 40 // rows: more than a few pages contain; more than any file contains
-	query := "SELECT rowid, " + entryNames + " FROM entries NOT INDEXED WHERE rowid > ? ORDER BY rowid"
+	names := make([]string, len(columns))
+	have, err := stringsOf(ctx, pool, "SELECT name FROM pragma_table_info('entries')")
+	for i, c := range columns {
+		if names[i] = c.Name; err == nil && !slices.Contains(have, c.Name) { // a file of an older format
+			names[i] = "NULL"
+		}
+	}
+	query := "SELECT rowid, " + strings.Join(names, ", ") + ", checksum FROM entries NOT INDEXED WHERE rowid > ? ORDER BY rowid"
 	for at, stride, misses := int64(0), int64(1), 0; at < far; {
 		last := at
 		err := each(ctx, pool, query, []any{at}, func(rowid int64, e Entry, err error) error {

@@ -50,6 +50,8 @@ type forecast struct {
 	CostUSD    sla.Interval
 	Throughput sla.Interval // samples/s
 	Planner    string
+	// Widen is the factor that multiplied the log widths of the model's intervals; 0 if unknown.
+	Widen float64
 }
 
 // Entry is one record of the runs database: the training, the requested and the observed configuration, the

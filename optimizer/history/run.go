@@ -82,7 +82,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	if rec.Plan != nil {
 		e.Requested = configOf(rec, rec.Plan.Allocation)
 		e.Observed = observed(rec, rec.Plan.Allocation, last)
-		e.Predicted = forecastOf(rec.Plan)
+		e.Predicted = forecastOf(rec.Plan, rec.Model)
 		if e.Predicted != nil && rec.EndedEarly() { // another amount of work than predicted
 			e.Predicted.Seconds, e.Predicted.CostUSD = unknownInterval(), unknownInterval()
 		}
@@ -230,7 +230,7 @@ func observed(rec *journal.Record, a resources.Allocation, logged map[string]flo
 }
 
 // forecastOf returns the prediction recorded for a run. An interval of zeros means not predicted and becomes NaN.
-func forecastOf(p *journal.Plan) *forecast {
+func forecastOf(p *journal.Plan, m *journal.Model) *forecast {
 	if p.Prediction == nil {
 		return nil
 	}
@@ -240,7 +240,7 @@ func forecastOf(p *journal.Plan) *forecast {
 		}
 		return i
 	}
-	return &forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
+	return &forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner, Widen: m.Widen()}
 }
 
 // largest returns the largest number in a column of a CSV file; NaN if none exists. Unparsable rows and cells are

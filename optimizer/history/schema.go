@@ -15,7 +15,7 @@ type migration func(ctx context.Context, tx *sql.Tx) error
 
 // migrations defines the formats: the number of a format is the number of steps from an empty file. To add a column to the
 // entries, add a line to columns with the next format in since, and a step that adds the column.
-var migrations = []migration{createFormat1}
+var migrations = []migration{createFormat1, addWiden}
 
 // createFormat1 creates format 1: the entries, and the state in which each run directory was last read.
 func createFormat1(ctx context.Context, tx *sql.Tx) error {
@@ -34,6 +34,25 @@ func createFormat1(ctx context.Context, tx *sql.Tx) error {
 			script_sha256 TEXT NOT NULL, problem TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addWiden adds the column of format 2, the factor of predictions. It marks all runs to be read again, for those whose
+// records contain it.
+func addWiden(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "ALTER TABLE entries ADD COLUMN predicted_widen REAL"); err != nil {
+		return err
+	}
+	runs, err := seenRuns(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		r.modifiedNs = 0
+		if _, err := tx.ExecContext(ctx, "UPDATE runs SET modified_ns = 0, checksum = ? WHERE id = ?", checksum(r.row()), r.id); err != nil {
 			return err
 		}
 	}

@@ -237,6 +237,50 @@ func TestRunEntries(t *testing.T) {
 	}
 }
 
+// TestFactorOfOlderRuns: runs that a database of format 1 contains have the factor of their prediction after the next
+// sync; imported logs are kept, from a damaged file, too.
+func TestFactorOfOlderRuns(t *testing.T) {
+	for name, damage := range map[string]string{"sound": "PRAGMA user_version = 1", "damaged": "PRAGMA user_version = 1; DROP TABLE runs"} {
+		t.Run(name, func(t *testing.T) {
+			state, names := keep(t, past(func(r *journal.Record) {
+				r.Measured = nil
+				r.Plan = &journal.Plan{Plan: plan.Plan{Planner: "model"}, Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}}}
+				r.Model = &journal.Model{Params: map[string]journal.Number{"widen": 1.5}}
+			}))
+			age(t, state, names...)
+			db := opened(t, state)
+			synced(t, db)
+			e := all(t, db, Filter{})[0]
+			if err := db.Put(NewEntry(Log, "imported")); err != nil {
+				t.Fatal(err)
+			}
+			e.Predicted.Widen = 0
+			_, sum := rowOf(e)
+			if _, err := db.sql.Exec("UPDATE entries SET checksum = ? WHERE id = ?", sum, e.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.sql.Exec("ALTER TABLE entries DROP COLUMN predicted_widen; " + damage); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, notes, err := Open(state)
+			if err != nil || len(notes) > 0 != (name == "damaged") {
+				t.Fatalf("%v, notes %q", err, notes)
+			}
+			defer db.Close()
+			synced(t, db)
+			if got := ids(all(t, db, Filter{Kinds: []Kind{Log}})); !slices.Equal(got, []string{"imported"}) {
+				t.Errorf("logs %v, notes %q; want the imported one", got, notes)
+			}
+			if runs := all(t, db, Filter{Kinds: []Kind{Run}}); len(runs) != 1 || runs[0].Predicted.Widen != 1.5 {
+				t.Errorf("runs %+v; want one with the factor 1.5", runs)
+			}
+		})
+	}
+}
+
 // TestUnitsOfARun: the work of a run is that which it did; the total counts only if that is not known of a finished one.
 func TestUnitsOfARun(t *testing.T) {
 	n := journal.Unknown()

@@ -19,7 +19,7 @@ const (
 	narrowest, widest = 0.7, 3.0
 )
 
-// setFactors sets the factors: for each family the posterior mean of the variance of Z under a scaled inverse-χ² prior
+// setFactors sets the factors: for each family the posterior mean of the variance of the deviations under a scaled inverse-χ² prior
 // (Gelman et al., Bayesian Data Analysis, section 2.6) centred at the variance of the other families, whose own prior
 // is centred at 1.
 func (t *Calibration) setFactors() {
@@ -32,12 +32,13 @@ func (t *Calibration) setFactors() {
 	t.All.Widen = journal.Number(widenFactor(posteriorVariance(all, 1), len(all)))
 }
 
-// deviations returns |Z| of the seconds of the selected families.
+// deviations returns the deviations of the seconds of the selected families: |Z| in standard deviations of the model,
+// without the factor by which its interval was widened. The next factor applies to those, too.
 func (t *Calibration) deviations(wanted func(family string) bool) []float64 {
 	var out []float64
 	for _, s := range t.Scores {
 		if s.Quantity == QuantitySeconds && wanted(s.Family) {
-			out = append(out, math.Abs(s.Z))
+			out = append(out, math.Abs(s.Z)*s.Widen)
 		}
 	}
 	return out

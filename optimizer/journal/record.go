@@ -298,6 +298,17 @@ type Model struct {
 	Basis   string            `json:"basis"`   // description of the measurements used
 }
 
+// Widen returns the factor by which the widths of the model's intervals are multiplied, on log scale; 0 if unknown.
+func (m *Model) Widen() float64 {
+	if m == nil {
+		return 0
+	}
+	if w, ok := m.Params["widen"]; ok && w.Known() {
+		return float64(w)
+	}
+	return 0
+}
+
 // Check is one leave-one-out prediction, seconds per unit of work.
 type Check struct {
 	Allocation resources.Allocation `json:"allocation"`

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -128,8 +129,40 @@ func TestRescueMeasuresBeforeTheGuardActs(t *testing.T) {
 	}
 }
 
+// A probe of steps takes its minimum time, however short the steps are.
+func TestProbesTakeTheirTime(t *testing.T) {
+	s := gpuScene().prefer("cost").agreed(sla.Spec{CostMaxUSD: 2}).running(gpu(8, 32), 2, minutes(0.5), 0.2, 5)
+	s.measured = []resources.Allocation{gpu(8, 32)}
+	snap := s.snapshot(t)
+	b := newEvaluation(snap)
+	snap.ProbeTime = time.Hour
+	long := newEvaluation(snap)
+	if a := gpu(1, 4); !b.affordable(a) || long.affordable(a) {
+		t.Errorf("a short probe is affordable: %t, one of an hour: %t", b.affordable(a), long.affordable(a))
+	}
+	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, feasible)))
+	if short, hour := b.probeCost(sc, gpu(1, 4))(gpu(8, 32)), long.probeCost(sc, gpu(1, 4))(gpu(8, 32)); !(hour > 2*short) {
+		t.Errorf("a probe of an hour costs %g, a short one %g", hour, short)
+	}
+	snap.ProbeTime = 5 * time.Second
+	for unit, want := range map[float64]float64{0.01: 501, 1: 6, 10: 3, 40: 2} {
+		if got := snap.probeUnits(unit); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%g units of %g s, want %g", got, unit, want)
+		}
+	}
+}
+
+// A block of many steps away from the baseline delays the run by each of them.
+func TestDelayOfBlocks(t *testing.T) {
+	s := Snapshot{Baseline: cpu(4), Trials: []Trial{{Allocation: cpu(4), UnitSeconds: []float64{0.02}, Units: 50},
+		{Allocation: cpu(1), UnitSeconds: []float64{0.03, 0.05}, Units: 100}}}
+	if got := behind(s, 0.02); math.Abs(got-2) > 1e-9 {
+		t.Errorf("100 steps that took 0.02 s longer are %g s of delay, want 2", got)
+	}
+}
+
 func trial(a resources.Allocation, seconds float64) Trial {
-	return Trial{a, []float64{0.99 * seconds, seconds, 1.01 * seconds}}
+	return Trial{Allocation: a, UnitSeconds: []float64{0.99 * seconds, seconds, 1.01 * seconds}}
 }
 
 func TestRevert(t *testing.T) {

@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"trainopt/resources"
 )
@@ -124,7 +127,7 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 	}
 	to := b.cs[fallback].Allocation
 	there, back := s.Model.Draws(a), s.Model.Draws(to)
-	units := min(probeUnits(s.Model.UnitSeconds(a).P50), s.Total-s.Done)
+	units := min(s.probeUnits(s.Model.UnitSeconds(a).P50), s.Total-s.Done)
 	hourly, hourlyBack := float64(s.Rates.Hourly(a))/3600, float64(s.Rates.Hourly(to))/3600
 	timeMax, costMax := lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), lessReserve(s.Spec.CostMaxUSD, s.Reserve.Hours()*3600*hourlyBack)
 	kept, delay := 0.0, 0.0
@@ -160,10 +163,8 @@ const heldDelay = 0.02
 func behind(s Snapshot, own float64) float64 {
 	seconds := float64(moves(s)) * s.Restart.P50
 	for _, t := range s.Trials {
-		for _, u := range t.UnitSeconds {
-			if !t.Allocation.SameShape(s.Baseline) {
-				seconds += u - own
-			}
+		if n := float64(len(t.UnitSeconds)); n > 0 && !t.Allocation.SameShape(s.Baseline) {
+			seconds += cmp.Or(t.Units, n) * (floats.Sum(t.UnitSeconds)/n - own)
 		}
 	}
 	return max(0, seconds)

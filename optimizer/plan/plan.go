@@ -62,6 +62,8 @@ type Snapshot struct {
 	// measured worker counts become candidates. LiveWorkers reports that the count can be changed in the running job.
 	Workers     resources.Range
 	LiveWorkers bool
+	// ProbeTime is the minimum time for which a probe times its work; 0 without one.
+	ProbeTime time.Duration
 	// Trials are the segments of this run so far, in order.
 	Trials []Trial
 	// Memory is the measured requirement of the job plus a margin; 0 when not measured.

@@ -136,10 +136,10 @@ func (b *evaluation) probeCost(sc scale, plan resources.Allocation) func(resourc
 	there, hourlyThere := s.Model.UnitSeconds(plan).P50, float64(s.Rates.Hourly(plan))
 	return func(a resources.Allocation) float64 {
 		unit, hourly := s.Model.UnitSeconds(a).P50, float64(s.Rates.Hourly(a))
-		seconds := s.Restart.P50 + probeUnits(unit)*(unit-there)
-		usd := (s.Restart.P50*hourly + probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
+		seconds := s.Restart.P50 + s.probeUnits(unit)*(unit-there)
+		usd := (s.Restart.P50*hourly + s.probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
 		if !s.Resumable { // completed work is repeated
-			again := s.Done + probeUnits(unit)
+			again := s.Done + s.probeUnits(unit)
 			seconds, usd = seconds+again*there, usd+again*there*hourlyThere/3600
 		}
 		return probeWeight * (loss(seconds, usd) - here)
@@ -159,12 +159,14 @@ func MeasuredInterval(v []float64) sla.Interval {
 // LongUnit is the duration from which one measured unit of work suffices.
 const LongUnit = 30 * time.Second
 
-// probeUnits returns the units of work of a probe: one to warm up, and one long unit or two short ones.
-func probeUnits(seconds float64) float64 {
+// probeUnits returns the units of work of a probe, given the seconds of a unit: one to warm up, and one long unit or two
+// short ones, or as many as fill ProbeTime.
+func (s Snapshot) probeUnits(seconds float64) float64 {
+	timed := 2.0
 	if seconds >= LongUnit.Seconds() {
-		return 2
+		timed = 1
 	}
-	return 3
+	return 1 + max(timed, s.ProbeTime.Seconds()/seconds)
 }
 
 // probeWeight is the multiple of its cost that a probe must be expected to win back, since expected gains are

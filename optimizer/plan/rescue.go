@@ -59,7 +59,7 @@ func (b *evaluation) distant(a resources.Allocation) bool {
 func (b *evaluation) affordable(a resources.Allocation) bool {
 	s := b.forecast.s
 	unit := s.Model.UnitSeconds(a).P50
-	seconds := s.Restart.P50 + probeUnits(unit)*unit
+	seconds := s.Restart.P50 + s.probeUnits(unit)*unit
 	usd := seconds / 3600 * float64(s.Rates.Hourly(a))
 	timeLeft, costLeft := s.Spec.TimeMax.Seconds()-s.Elapsed.Seconds(), s.Spec.CostMaxUSD-float64(s.Spent)
 	return (s.Spec.TimeMax <= 0 || seconds <= cheap*timeLeft) && (s.Spec.CostMaxUSD <= 0 || usd <= cheap*costLeft)

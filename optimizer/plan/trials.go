@@ -14,6 +14,8 @@ import (
 type Trial struct {
 	Allocation  resources.Allocation
 	UnitSeconds []float64
+	// Units are the units of work of the segment; 0 means as many as UnitSeconds.
+	Units float64
 }
 
 const (

@@ -59,7 +59,7 @@ func Ask(q *Question, entries []history.Entry, learn learner) (*answer, error) {
 	if len(configs) == 0 {
 		return nil, fmt.Errorf("%w %s: widen --gpus, --cpus, --gpu, --cloud or --instance", ErrNoMachine, q.boundsWords())
 	}
-	s := &predictionContext{question: q, entries: entries, learn: learn, startup: startUp(same), least: cost.Need{CPUs: busyCPUs(same), Arch: q.Arch}, interruptions: interruptionsOf(q, same)}
+	s := &predictionContext{question: q, entries: entries, learn: learn, startup: startUp(same), least: cost.Need{CPUs: leastCPUs(q, same), Arch: q.Arch}, interruptions: interruptionsOf(q, same)}
 	left, err := s.predict(works(q, same), configs, places, same)
 	if err != nil {
 		return nil, err

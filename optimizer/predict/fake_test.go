@@ -127,6 +127,13 @@ func ran(id string, epochs float64, day int) history.Entry {
 	return e
 }
 
+// inSteps is ran with the given steps.
+func inSteps(id string, steps float64, day int) history.Entry {
+	e := ran(id, steps, day)
+	e.Unit = "step"
+	return e
+}
+
 // published is a published measurement of a model.
 func published(model string) history.Entry {
 	e := history.NewEntry(history.Table, "published/"+model)

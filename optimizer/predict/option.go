@@ -74,7 +74,7 @@ func checkFit(c *configuration, o cost.Offer, least cost.Need) (fitKind, string)
 	if ok, lacks := n.Fits(o); !ok {
 		return doesNotFit, lacks
 	}
-	n.CPUs = 0 // too few CPUs make a job slower but do not prevent it
+	n.CPUs = 0 // if unknown, they are assumed to suffice
 	if unchecked := n.Unchecked(); len(unchecked) > 0 {
 		return notChecked, strings.Join(unchecked, ", ") + " not known: fit not checked"
 	}

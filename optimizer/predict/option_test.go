@@ -4,6 +4,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"trainopt/cost"
+	"trainopt/optimizer/plan"
 )
 
 // TestArch: a job without GPUs requires CPUs of its known architecture; a GPU job accepts the CPUs of the GPU
@@ -57,6 +60,48 @@ func TestWhatToGive(t *testing.T) {
 			}), nil, f.learn)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) {
 				t.Errorf("%v; want %q and not %q", err, c.want, c.not)
+			}
+		})
+	}
+}
+
+// TestFitByBusyCPUs: fewer CPUs than were busy make a training without GPUs slower but do not prevent it; beside GPUs,
+// whose speed does not depend on the CPUs in the prediction, they do.
+func TestFitByBusyCPUs(t *testing.T) {
+	offered := func(kind, gpu string, gpus, cpus int, hourly cost.USD) machine {
+		m := offer(kind, gpu, gpus, hourly, 0)
+		m.Offer.CPUs = cpus
+		return m
+	}
+	busy := ran("r1", 10, 1)
+	busy.Observed.CPUs, busy.CPUUtil = 16, 95
+	for name, c := range map[string]struct {
+		gpu    string
+		gpus   int
+		small  fitKind
+		chosen string
+	}{
+		"without GPUs": {"", 0, fits, "sky:small"},
+		"beside a GPU": {"T4", 1, doesNotFit, "sky:large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := busy
+			e.Observed.GPU, e.Observed.GPUs = c.gpu, float64(c.gpus)
+			a := ask(t, newFake(), asking(func(q *Question) {
+				q.Job.ScriptSHA256, q.CPUOnly, q.Preference = "abc", c.gpus == 0, plan.Preference{Cost: 1}
+				q.Machines = []machine{offered("small", c.gpu, c.gpus, 4, 0.2), offered("large", c.gpu, c.gpus, 16, 0.8)}
+			}), e)
+			for _, o := range a.Options {
+				want := fits
+				if o.Machine == "sky:small" {
+					want = c.small
+				}
+				if o.Fit != want {
+					t.Errorf("%s %s (%s), want %s", o.Machine, o.Fit, o.Lacks, want)
+				}
+			}
+			if len(a.Options) != 2 || chosen(a) != c.chosen {
+				t.Errorf("%s of %d options is chosen, want %s of 2", chosen(a), len(a.Options), c.chosen)
 			}
 		})
 	}

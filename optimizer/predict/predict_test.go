@@ -160,6 +160,23 @@ func TestWork(t *testing.T) {
 			e.Unit, e.State = "step", "stopped"
 			return e
 		}()}, 3.6e3, 0, transfer.UnitRate, 1000, "steps", "1,000 steps, as run r1 did", false},
+		"like a long run, a short one is newer": {func(q *Question) { q.Job.ScriptSHA256, q.Job.Epochs, q.Same = "abc", math.NaN(), []string{"long"} },
+			[]history.Entry{inSteps("long", 10_000, 1), inSteps("short", 100, 2)}, 3.6e3, 0, transfer.UnitRate, 10_000, "steps", "10,000 steps, as run long did", false},
+		"like a run in steps, others have epochs": {func(q *Question) { q.Job.ScriptSHA256, q.Job.Epochs, q.Same = "abc", math.NaN(), []string{"long"} },
+			[]history.Entry{inSteps("long", 10_000, 1), ran("r2", 20, 2), ran("r3", 20, 3)}, 3.6e3, 0, transfer.UnitRate, 10_000, "steps", "10,000 steps, as run long did", false},
+		"epochs asked of a run in steps, others have epochs": {func(q *Question) { q.Job.ScriptSHA256, q.Job.Epochs, q.Same = "abc", 200, []string{"r3"} },
+			[]history.Entry{ran("r1", 20, 1), ran("r2", 20, 2), inSteps("r3", 18, 3)}, 3.6e3, 0, transfer.UnitRate, 200, "epochs", "200 epochs of its log", false},
+		"epochs asked of a run in steps, as the others": {func(q *Question) { q.Job.ScriptSHA256, q.Job.Epochs, q.Same = "abc", 200, []string{"long"} },
+			[]history.Entry{inSteps("long", 10_000, 1), inSteps("short", 100, 2)}, 3.6e3, 0, transfer.UnitRate, 10_000, "steps", "10,000 steps, as run long did", false},
+		"like a whole run, a short one is newer": {func(q *Question) {
+			q.Job.ScriptSHA256, q.Job.DataCount, q.Job.Epochs, q.Same = "abc", math.NaN(), 40, []string{"long"}
+		}, []history.Entry{ran("long", 20, 1), ran("short", 1, 2)}, 0, 3.6e6, transfer.Trainings, 2, "trainings", "40 epochs; run long did 20", false},
+		"like a stopped run": {func(q *Question) { q.Job.ScriptSHA256, q.Job.Epochs, q.Same = "abc", math.NaN(), []string{"r2"} },
+			[]history.Entry{inSteps("r1", 1000, 1), func() history.Entry {
+				e := inSteps("r2", 50, 2)
+				e.State = "stopped"
+				return e
+			}()}, 3.6e3, 0, transfer.UnitRate, 1000, "steps", "1,000 steps, as run r1 did", false},
 		"epochs asked, the run stopped": {func(q *Question) { q.Job.ScriptSHA256 = "abc" }, []history.Entry{func() history.Entry {
 			e := ran("r1", 4, 1)
 			e.State = "stopped"

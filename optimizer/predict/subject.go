@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -216,14 +217,19 @@ func (s *Subject) SelectMachines(catalogue *cost.Catalogue, clouds []string, gpu
 	return nil
 }
 
-// OwnMachine sets the machine to a host at the given rates.
+// OwnMachine sets the machine to a host at the given rates, which depend on the name of its first GPU: "" without GPUs,
+// "unknown" for one without a name.
 func (s *Subject) OwnMachine(host resources.Host, rates func(gpu string) (*cost.Rates, error)) error {
 	s.settle()
 	o := cost.Offer{Type: "this machine", GPUs: len(host.GPUs), CPUs: max(1, int(host.CPUs)), Memory: host.Memory}
 	for _, g := range host.GPUs {
 		o.GPU, o.GPUMemory = cost.GPUModel(g.Name), g.Memory
 	}
-	r, err := rates(o.GPU)
+	gpu := ""
+	if len(host.GPUs) > 0 {
+		gpu = cmp.Or(host.GPUs[0].Name, "unknown")
+	}
+	r, err := rates(gpu)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
+	"trainopt/resources"
 )
 
 // TestNamedMachinesWithAndWithoutGPUs checks that a job of unknown GPU use is one without GPUs only if no named machine
@@ -62,5 +63,21 @@ func TestEpochsOfScripts(t *testing.T) {
 				t.Errorf("%g epochs, want %g", have, c.want)
 			}
 		})
+	}
+}
+
+// TestOwnMachineIsPricedByItsFirstGPU checks the name by which a machine is priced, as a run prices it.
+func TestOwnMachineIsPricedByItsFirstGPU(t *testing.T) {
+	for want, gpus := range map[string][]resources.GPU{"": nil, "unknown": {{}}, "NVIDIA L4": {{Name: "NVIDIA L4"}, {Name: "Tesla T4"}}} {
+		s := &Subject{Question: &Question{Job: history.NewEntry(history.Run, "").Job}}
+		got := "not asked"
+		err := s.OwnMachine(resources.Host{CPUs: 4, Memory: 16, GPUs: gpus}, func(gpu string) (*cost.Rates, error) {
+			got = gpu
+			r := cost.Default(gpu)
+			return &r, nil
+		})
+		if err != nil || got != want {
+			t.Errorf("%v: priced by %q, %v; want %q", gpus, got, err, want)
+		}
 	}
 }

@@ -53,10 +53,22 @@ func wholeTraining(q *Question, same []history.Entry) work {
 	return w
 }
 
-// ownUnits returns the work in units of the log of earlier runs of the same training, scaled to the requested epochs
-// and samples. Without these, finished runs of different length make it uncertain.
+// ownUnits returns the work in units of the log of earlier runs of the same training: of those listed in Same, or else
+// of all of them. Epochs that are requested of listed runs without any are those of the others, where these have them.
 func ownUnits(q *Question, same []history.Entry) (work, bool) {
-	var w work
+	listed := slices.DeleteFunc(slices.Clone(same), func(e history.Entry) bool { return !slices.Contains(q.Same, e.ID) })
+	w, exact := unitsOf(q, listed)
+	if w.Unit == "" || q.Job.Epochs > 0 && !exact {
+		if all, exact := unitsOf(q, same); w.Unit == "" || exact {
+			w = all
+		}
+	}
+	return w, w.Unit != ""
+}
+
+// unitsOf returns the work in units of the log of the given runs, scaled to the requested epochs and samples; exact if
+// these are given. Otherwise finished runs of different length make it uncertain. Its unit is "" if the runs have none.
+func unitsOf(q *Question, same []history.Entry) (w work, exact bool) {
 	unit := commonUnit(same)
 	var logs []float64
 	for _, e := range same {
@@ -81,14 +93,11 @@ func ownUnits(q *Question, same []history.Entry) (work, bool) {
 			logs = append(logs, math.Log(amount))
 		}
 	}
-	if w.Unit == "" {
-		return w, false
-	}
 	if sd := deviation(logs); sd > 0 {
 		w.Amount = around(w.Amount.P50, sd*math.Sqrt(1+1/float64(len(logs))))
 		w.Words += fmt.Sprintf("; %d finished runs differ by %.0f %%", len(logs), 100*sd)
 	}
-	return w, true
+	return w, false
 }
 
 // commonUnit returns the unit of most entries, as package transfer does: "epoch", "step"; "" without any.
@@ -133,8 +142,8 @@ func deviation(v []float64) float64 {
 	return stat.StdDev(v, nil)
 }
 
-// sameTraining returns the entries of the training in question, newest first: those listed in Same, and the user's
-// own entries of the same job.
+// sameTraining returns the entries of the training in question: those listed in Same, then the user's own entries of
+// the same job, each newest first.
 func sameTraining(q *Question, entries []history.Entry) []history.Entry {
 	var out []history.Entry
 	for _, e := range entries {
@@ -142,7 +151,12 @@ func sameTraining(q *Question, entries []history.Entry) []history.Entry {
 			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b history.Entry) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(out, func(a, b history.Entry) int {
+		if listed := slices.Contains(q.Same, a.ID); listed != slices.Contains(q.Same, b.ID) {
+			return map[bool]int{true: -1, false: 1}[listed]
+		}
+		return b.At.Compare(a.At)
+	})
 	return out
 }
 
@@ -175,8 +189,13 @@ func startUp(same []history.Entry) sla.Interval {
 	return around(math.Exp(logs[len(logs)/2]), sd)
 }
 
-// busyCPUs returns the number of busy CPUs in the newest run with that measurement; NaN without any.
-func busyCPUs(same []history.Entry) float64 {
+// leastCPUs returns the number of CPUs that a machine needs: those that were busy beside GPUs in the first run with that
+// measurement, because the speed of GPUs is predicted without regard to the CPUs; NaN without any. The speed of a job
+// without GPUs is predicted by the number of CPUs: it needs none.
+func leastCPUs(q *Question, same []history.Entry) float64 {
+	if q.CPUOnly {
+		return 0
+	}
 	for _, e := range same {
 		if busy := e.CPUUtil / 100 * e.Observed.CPUs; busy > 0 {
 			return busy
@@ -185,7 +204,7 @@ func busyCPUs(same []history.Entry) float64 {
 	return math.NaN()
 }
 
-// restartSeconds returns the restart time of the newest run with that measurement; NaN without any.
+// restartSeconds returns the restart time of the first run with that measurement; NaN without any.
 func restartSeconds(same []history.Entry) float64 {
 	for _, e := range same {
 		if e.Restart > 0 {

@@ -367,11 +367,15 @@ func (r *run) measuringSeconds(unit float64) float64 {
 	if unit >= longUnit.Seconds() {
 		blocks = 1
 	}
-	seconds := (1 + blocks) * unit
+	return max((1+blocks)*unit, unit+r.probeTime().Seconds())
+}
+
+// probeTime returns the minimum time for which a pace is timed; 0 without one.
+func (r *run) probeTime() time.Duration {
 	if r.Progress.Unit == "step" {
-		seconds = max(seconds, unit+stepsShown.Seconds())
+		return stepsShown
 	}
-	return seconds
+	return 0
 }
 
 // probeDir returns the directory of a probe.

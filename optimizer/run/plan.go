@@ -209,7 +209,7 @@ func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.Host, Limits: r.Limits, Spec: r.Config.SLA, Rates: r.Rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable && !r.inputUsed(),
 		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(), Ending: r.ending(),
-		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
+		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences, ProbeTime: r.probeTime()}
 	switch {
 	case r.Resumable && r.inputUsed():
 		s.Stays = "the job has read its standard input, which a restarted one could not read again"

@@ -228,15 +228,10 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 	return next, why
 }
 
-// probeCost returns the predicted cost of measuring an allocation, USD: the restart, one unit of warm-up, and the
-// units of two timed blocks.
+// probeCost returns the predicted cost of measuring an allocation, USD: the restart and the time in which its pace is
+// measured.
 func (r *run) probeCost(a resources.Allocation) float64 {
-	unit := r.model.UnitSeconds(a).P50
-	blocks := 2 * math.Max(1, math.Ceil(minBlock.Seconds()/unit))
-	if unit >= longUnit.Seconds() {
-		blocks = 1
-	}
-	seconds := r.restartCost().P50 + (1+blocks)*unit
+	seconds := r.restartCost().P50 + r.measuringSeconds(r.model.UnitSeconds(a).P50)
 	return seconds / 3600 * float64(r.Rates.Hourly(r.withMemory(a)))
 }
 

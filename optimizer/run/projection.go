@@ -324,7 +324,7 @@ func (p *Progress) Observations() []perf.Observation {
 func (p *Progress) Trials() []plan.Trial {
 	out := make([]plan.Trial, len(p.Segments))
 	for i, s := range p.Segments {
-		out[i] = plan.Trial{Allocation: s.Allocation, UnitSeconds: s.Blocks}
+		out[i] = plan.Trial{Allocation: s.Allocation, UnitSeconds: s.Blocks, Units: s.Units}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -32,6 +33,27 @@ func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 	} {
 		if math.Abs(c.got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", what, c.got, c.want)
+		}
+	}
+}
+
+// TestProbeCostOfSteps: a probe of steps costs at least the time for which these are timed.
+func TestProbeCostOfSteps(t *testing.T) {
+	a := resources.Allocation{CPUs: 4, Memory: 4}
+	m, err := perf.Fit([]perf.Observation{{Allocation: a, UnitSeconds: []float64{0.02, 0.02, 0.02, 0.02}}}, perf.FitOptions{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unit, want := range map[string]float64{"step": stepsShown.Seconds(), "epoch": 2 * minBlock.Seconds()} {
+		r := &run{Agent: Agent{Clock: newHand()}}
+		r.model = m
+		r.Rates.Instance, r.Progress.Unit = 3600, unit
+		if got := r.probeCost(a) - r.restartCost().P50; math.Abs(got-want) > 0.1 {
+			t.Errorf("%s: a probe without its restart costs the price of %g s, want %g s and a unit", unit, got, want)
+		}
+		r.Progress.Segments = []*Segment{{Allocation: a, Blocks: []float64{0.02, 0.02}, Units: 40}}
+		if s := r.snapshot(); s.ProbeTime != r.probeTime() || len(s.Trials) != 1 || s.Trials[0].Units != 40 {
+			t.Errorf("%s: the planner knows a probe time of %s and trials %v", unit, s.ProbeTime, s.Trials)
 		}
 	}
 }

@@ -330,7 +330,8 @@ func after(prefix, text string) string {
 	return prefix + text
 }
 
-// thisMachine sets the machine to the local one, at the given rates or at the default rates for its kind.
+// thisMachine sets the machine to the local one, at the given rates or, as a run, as a whole at the default rates for
+// its kind.
 func (o *options) thisMachine(s *predict.Subject, v *cli.Values) error {
 	if v.Text("cost.instance") != "" {
 		return fmt.Errorf("%s cannot be combined with --here: this machine is not one of a cloud", v.Source("cost.instance"))
@@ -345,7 +346,7 @@ func (o *options) thisMachine(s *predict.Subject, v *cli.Values) error {
 		base := func() cost.Rates { return cost.Default(gpu) }
 		rates, err := o.Rates(v, base)
 		if rates == nil && err == nil {
-			r := base()
+			r := base().WholeMachine(resources.Allocation{GPUs: len(host.GPUs), CPUs: int(math.Ceil(host.CPUs)), Memory: host.Memory})
 			rates = &r
 		}
 		return rates, err
