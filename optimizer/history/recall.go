@@ -266,7 +266,11 @@ func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	if !rec.Outcome.Seconds.Known() || rec.Exit == nil {
 		return x, false
 	}
-	x = plan.Recurrence{Seconds: float64(rec.Outcome.Seconds), USD: cost.USD(rec.Outcome.CostUSD), Joules: float64(rec.Outcome.EnergyJoules), Reached: rec.State == journal.Done}
+	seconds := float64(rec.Outcome.Seconds)
+	if q := rec.Outcome.QueueSeconds; q != nil { // the batch size did not cause the wait for places
+		seconds = max(0, seconds-*q)
+	}
+	x = plan.Recurrence{Seconds: seconds, USD: cost.USD(rec.Outcome.CostUSD), Joules: float64(rec.Outcome.EnergyJoules), Reached: rec.State == journal.Done}
 	switch last := len(rec.Measured) - 1; {
 	case rec.Plan != nil:
 		x.Allocation = rec.Plan.Allocation

@@ -157,7 +157,7 @@ func (r *run) predictAgain() {
 	r.runPlanning(r.refit)
 	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {
 		seconds, costs := r.projectFrom(rest)
-		p.Prediction = &journal.Prediction{AtS: journal.Number(r.elapsed().Seconds()), Seconds: *seconds, CostUSD: *costs}
+		p.Prediction = &journal.Prediction{AtS: journal.Number(r.elapsed().Seconds()), Seconds: *seconds, CostUSD: *costs, QueueSeconds: r.queuedSoFar()}
 		r.threads.predict = false
 	}
 }
