@@ -110,6 +110,9 @@ const (
 	maxRuns = 8
 	// maxRecurrences bounds Recalled.Recurrences.
 	maxRecurrences = 256
+	// maxUnused bounds the number of records of the script that are read without contributing to Recalled.Runs or
+	// Recalled.Recurrences: in a sweep, each run has other arguments.
+	maxUnused = 256
 	// maxNewest bounds Recalled.Newest.
 	maxNewest = 500
 	// recallPatience and recallTimeout bound the delay that the runs database may add to the start of a training: the
@@ -210,14 +213,15 @@ func everyRun(stateDir string) ([]earlier, error) {
 }
 
 // recall collects the measurements of the given runs, which are ordered newest first. It stops once both maxRuns and
-// maxRecurrences are reached, so that long histories cost bounded time.
+// maxRecurrences are reached, or after maxUnused records of the script that contributed to neither, so that long histories cost
+// bounded time.
 func recall(found []earlier, key Key) (Recalled, []string) {
 	out := Recalled{PeakMemoryGiB: math.NaN()}
 	var notes []string
-	versions := 0
+	versions, unused := 0, 0
 	for _, p := range found {
 		enough := len(out.Runs) >= maxRuns
-		if enough && len(out.Recurrences) >= maxRecurrences {
+		if enough && len(out.Recurrences) >= maxRecurrences || unused >= maxUnused {
 			break
 		}
 		if p.version {
@@ -233,6 +237,7 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 			}
 			continue
 		}
+		unused += own(rec, key) // unless it contributes
 		rel, ok := relate(rec, key)
 		if !ok || rec.State == journal.Running {
 			continue
@@ -241,6 +246,7 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 			out.addSimilar(rec, rel)
 			continue
 		}
+		uses := len(out.Runs) + len(out.Recurrences)
 		if x, ok := recurrence(rec); ok && rel.sameLength && len(out.Recurrences) < maxRecurrences {
 			out.Recurrences = append(out.Recurrences, x)
 		}
@@ -253,11 +259,22 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 				out.Elsewhere[rec.RunID] = p.elsewhere
 			}
 		}
+		if len(out.Runs)+len(out.Recurrences) > uses {
+			unused -= own(rec, key)
+		}
 	}
 	slices.Reverse(out.Recurrences)
 	slices.SortStableFunc(out.Similar, func(a, b Similar) int { return cmp.Compare(a.Distance, b.Distance) })
 	out.Similar = out.Similar[:min(len(out.Similar), maxSimilar)]
 	return out, notes
+}
+
+// own returns 1 for a run of the key's very script, and 0 for others.
+func own(rec *journal.Record, key Key) int {
+	if key.ScriptSHA256 != "" && rec.Script.SHA256 == key.ScriptSHA256 {
+		return 1
+	}
+	return 0
 }
 
 // recurrence returns time, cost and energy of a run. ok is false if the outcome contains no information about its
