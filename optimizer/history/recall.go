@@ -37,6 +37,7 @@ type Key struct {
 	Built time.Time
 	// Shape of the machine; measurements from a machine of another shape are not used.
 	CPUs      float64
+	CPUModel  string   // "" matches any
 	GPUs      []string // device names
 	Described string
 	Nodes     int // of each job; 0 means 1
@@ -243,6 +244,9 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 			continue
 		}
 		if !rel.sameWork {
+			if rel.sameButCPU && rel.sameLength {
+				out.takeTotal(rec)
+			}
 			out.addSimilar(rec, rel)
 			continue
 		}
@@ -333,6 +337,13 @@ func total(rec *journal.Record) (units float64, unit string) {
 	return 0, ""
 }
 
+// takeTotal takes the amount of work of a run of the same length, unless that of a newer one is known.
+func (r *Recalled) takeTotal(rec *journal.Record) {
+	if units, unit := total(rec); r.Total == 0 && units > 0 {
+		r.Total, r.Unit = units, unit
+	}
+}
+
 // addSimilar adds a run that did nearly the same work, if any segment of it was timed.
 func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	s := Similar{Run: rec.RunID, Distance: rel.distance, Changes: rel.changes, Observations: observations(rec), Unit: rec.Training.Unit,
@@ -361,8 +372,8 @@ func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 			out.PeakMemoryGiB = p
 		}
 	}
-	if units, unit := total(rec); out.Total == 0 && sameLength && units > 0 {
-		out.Total, out.Unit = units, unit
+	if sameLength {
+		out.takeTotal(rec)
 	}
 	if !slices.ContainsFunc(seen, func(o perf.Observation) bool { return !o.LiveCut }) {
 		return false

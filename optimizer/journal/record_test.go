@@ -71,7 +71,7 @@ func fullRecord() *Record {
 	r.Plan.Options[0].Prefer = "time"
 	// A record contains only a part of these domain types.
 	g := r.Host.GPUs[0]
-	r.Host = Host{resources.Host{CPUs: r.Host.CPUs, Memory: r.Host.Memory, GPUs: []resources.GPU{{UUID: g.UUID, Name: g.Name, Memory: g.Memory}},
+	r.Host = Host{resources.Host{CPUs: r.Host.CPUs, CPUModel: r.Host.CPUModel, Memory: r.Host.Memory, GPUs: []resources.GPU{{UUID: g.UUID, Name: g.Name, Memory: g.Memory}},
 		Described: r.Host.Described, Notes: r.Host.Notes}}
 	r.Prices.Assumed = ""
 	r.SLA.TimeMax = 90 * time.Minute
