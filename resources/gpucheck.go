@@ -34,6 +34,9 @@ type GPUCheck struct {
 	Running   bool
 	Processes []GPUProcess // on all devices; nil before a run or if the driver does not report them
 	JobPIDs   []int        // of the whole process tree
+	// Namespaced means that JobPIDs are of a PID namespace other than the initial one (Roots.PIDNamespace), while the
+	// driver may report the PIDs of the initial one.
+	Namespaced bool
 }
 
 // Problems compares the allocation of a job with its visible devices and the devices that its processes use. It
@@ -86,7 +89,8 @@ func checkVisible(in GPUCheck, add addProblem) []GPU {
 
 // checkProcesses compares the devices that processes use with the allocated ones. Without chosen devices, the first
 // visible ones count as allocated. It reports processes of the job on other devices, foreign processes on the job's
-// devices and, once the job is running, devices without a process of the job.
+// devices and, once the job is running, devices without a process of the job. In a PID namespace, processes none of which
+// belongs to the job count as unknown: the job's own may be among them, under their PIDs outside.
 func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 	given := in.Allocation.GPUIDs
 	if len(given) == 0 {
@@ -95,9 +99,13 @@ func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 		}
 		given = given[:min(len(given), max(in.Allocation.GPUs, 0))]
 	}
+	mine := func(p GPUProcess) bool { return slices.Contains(in.JobPIDs, p.PID) }
+	if in.Namespaced && !slices.ContainsFunc(in.Processes, mine) {
+		in.Processes = nil
+	}
 	used := map[string]bool{}
 	for _, p := range in.Processes {
-		mine, here := slices.Contains(in.JobPIDs, p.PID), slices.Contains(given, p.UUID)
+		mine, here := mine(p), slices.Contains(given, p.UUID)
 		switch {
 		case mine && here:
 			used[p.UUID] = true

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -32,6 +34,12 @@ func TestValidateGPUs(t *testing.T) {
 		"the driver does not tell": {in: GPUCheck{Host: testHost(2), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true, JobPIDs: []int{10}}},
 		"shared with a stranger": {in: GPUCheck{Host: testHost(2), Allocation: two, Visible: "0,1", VisibleSet: true,
 			Processes: []GPUProcess{on("GPU-b", 77)}}, want: []string{"shared"}},
+		"PIDs of the host in a container": {in: GPUCheck{Host: testHost(2), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true,
+			Processes: []GPUProcess{on("GPU-a", 900001)}, JobPIDs: []int{12}, Namespaced: true}},
+		"foreign PIDs outside a container": {in: GPUCheck{Host: testHost(2), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true,
+			Processes: []GPUProcess{on("GPU-a", 900001)}, JobPIDs: []int{12}}, want: []string{"shared", "unused"}},
+		"PIDs of the container": {in: GPUCheck{Host: testHost(2), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true,
+			Processes: []GPUProcess{on("GPU-a", 12), on("GPU-b", 77)}, JobPIDs: []int{12}, Namespaced: true}, want: []string{"shared", "partly-unused"}},
 		"runs outside": {in: GPUCheck{Host: testHost(3), Allocation: two, Visible: "0,1", VisibleSet: true, Running: true,
 			Processes: []GPUProcess{on("GPU-a", 10), on("GPU-b", 10), on("GPU-c", 10)}, JobPIDs: []int{10}}, want: []string{"outside"}},
 		"two slices": {in: GPUCheck{Host: Host{GPUs: []GPU{{UUID: "MIG-a", MIG: true}, {UUID: "MIG-b", MIG: true}}},
@@ -54,5 +62,22 @@ func TestValidateGPUs(t *testing.T) {
 				t.Errorf("problems %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestPIDNamespace(t *testing.T) {
+	for link, want := range map[string]bool{"pid:[4026531836]": false, "pid:[4026532201]": true, "": false} {
+		proc := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(proc, "self", "ns"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if link != "" {
+			if err := os.Symlink(link, filepath.Join(proc, "self", "ns", "pid")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := (Roots{Proc: proc}).PIDNamespace(); got != want {
+			t.Errorf("link %q: in another namespace %t, want %t", link, got, want)
+		}
 	}
 }

@@ -21,6 +21,8 @@ type Host struct {
 	CPUs float64 `json:"cpus"`
 	// CPUIDs is the affinity mask in ascending order.
 	CPUIDs []int `json:"cpu_ids,omitempty"`
+	// CPUModel is the model name of the processor; empty if unknown.
+	CPUModel string `json:"cpu_model,omitempty"`
 	// Memory is the minimum of the machine's memory and the limits of all enclosing cgroups.
 	Memory GiB   `json:"memory_gib"`
 	GPUs   []GPU `json:"gpus"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -50,6 +51,7 @@ func discoverProcessor(r Roots) (Host, error) {
 		return h, fmt.Errorf("take stock of the machine: %w", err)
 	}
 	h.CPUIDs, h.CPUs, h.Memory = ids, float64(len(ids)), gib(machine)
+	h.CPUModel = r.processorModel()
 	hs, err := hierarchies(r, osTree{})
 	if err != nil {
 		h.Notes = append(h.Notes, fmt.Sprintf("cgroup limits unknown, the machine's own figures are taken: %v", err))
@@ -65,6 +67,22 @@ func discoverProcessor(r Roots) (Host, error) {
 		}
 	}
 	return h, nil
+}
+
+// processorModel returns the model name of the first processor in cpuinfo; "" if the architecture does not report one.
+func (r Roots) processorModel() string {
+	f, err := os.Open(r.proc("cpuinfo"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, 4096)) // the name is among the first lines of many
+	for _, line := range strings.Split(string(b), "\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return ""
 }
 
 // machineMemory returns MemTotal of meminfo in bytes.

@@ -59,6 +59,22 @@ func TestHiddenMemoryLimitOfV1(t *testing.T) {
 	}
 }
 
+func TestProcessorModel(t *testing.T) {
+	for text, want := range map[string]string{
+		"processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R) CPU @  2.00GHz\nprocessor\t: 1\nmodel name\t: other\n": "Intel(R) Xeon(R) CPU @ 2.00GHz",
+		"processor\t: 0\nBogoMIPS\t: 243.75\nCPU part\t: 0xd40\n":                                                             "",
+	} {
+		r := machine(t, "none")
+		if err := os.WriteFile(filepath.Join(r.Proc, "cpuinfo"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		h, err := discover(context.Background(), r, visibleDevices{}, noGPUs)
+		if err != nil || h.CPUModel != want {
+			t.Errorf("%q, %v; want %q", h.CPUModel, err, want)
+		}
+	}
+}
+
 func TestDiscoverOnThisMachine(t *testing.T) {
 	h, err := Discover(context.Background(), Roots{})
 	if err != nil {

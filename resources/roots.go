@@ -119,3 +119,12 @@ func formatCPUList(ids []int) string {
 	}
 	return b.String()
 }
+
+// initialPIDs is the link of the initial PID namespace, whose inode is a constant of the kernel (PROC_PID_INIT_INO).
+const initialPIDs = "pid:[4026531836]"
+
+// PIDNamespace reports whether this process is in a PID namespace other than the initial one, as in most containers.
+func (r Roots) PIDNamespace() bool {
+	link, err := os.Readlink(r.proc("self", "ns", "pid"))
+	return err == nil && link != initialPIDs
+}

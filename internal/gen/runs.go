@@ -76,7 +76,7 @@ func longest(rec *journal.Record) (at resources.Allocation, seconds float64) {
 // keyOf returns the key with which a run would recall its history.
 func keyOf(rec *journal.Record) history.Key {
 	k := history.Key{ScriptSHA256: rec.Script.SHA256, Likeness: rec.Script.Likeness, FilesDigest: rec.Script.FilesDigest, Script: rec.Script.Path, Command: rec.Command, Dir: rec.Dir,
-		Handed: rec.Handed, CPUs: rec.Host.CPUs, Described: rec.Host.Described, ExcludeRun: rec.RunID}
+		Handed: rec.Handed, CPUs: rec.Host.CPUs, CPUModel: rec.Host.CPUModel, Described: rec.Host.Described, ExcludeRun: rec.RunID}
 	for _, g := range rec.Host.GPUs {
 		k.GPUs = append(k.GPUs, g.Name)
 	}

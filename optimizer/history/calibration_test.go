@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )
 
@@ -227,4 +228,24 @@ func TestCalibrateProperties(t *testing.T) {
 			t.Fatalf("the order of entries changes\n%s\n%s", a, b)
 		}
 	})
+}
+
+// TestCalibrateWithoutTheQueue: the wait for places after a prediction is no error of it, and no cost of an arm of the bandit.
+func TestCalibrateWithoutTheQueue(t *testing.T) {
+	waited := 7200.0
+	var entries []Entry
+	for k := range 20 {
+		rec := past(func(r *journal.Record) {
+			r.Exit, r.Outcome.Seconds, r.Outcome.QueueSeconds = &journal.Exit{Reason: "exited"}, journal.Number(10_780+2*k), &waited
+			r.Plan = &journal.Plan{Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 3500, P50: 3600, P95: 3700}}}
+		})
+		entries = append(entries, runEntries(fmt.Sprintf("run-%03d", k), t.TempDir(), rec)[0])
+		if x, ok := recurrence(rec); !ok || x.Seconds != float64(3580+2*k) {
+			t.Fatalf("recurrence %+v, %t; want %d s", x, ok, 3580+2*k)
+		}
+	}
+	c := Calibrate(entries)
+	if s := c.All.ByQuantity[QuantitySeconds]; s.N != 20 || s.Inside != 20 || c.Widen("") > 1 {
+		t.Errorf("%+v, widened by %g; want 20 inside, and no factor above 1", s, c.Widen(""))
+	}
 }

@@ -82,7 +82,7 @@ var columns = []column{
 
 	text("state", "how a run ended: done, failed, stopped", func(e *Entry) *string { return &e.State }),
 	text("reason", "why: exited, killed, oom, budget, deadline, allocation, user, cancelled, start-failed, lost", func(e *Entry) *string { return &e.Reason }),
-	number("seconds", "s", "wall clock from first start to end, restarts included", func(e *Entry) *float64 { return &e.Seconds }),
+	number("seconds", "s", "wall clock from first start to end, restarts included, without waits for places that its prediction does not include", func(e *Entry) *float64 { return &e.Seconds }),
 	number("units", "units", "work done, in unit", func(e *Entry) *float64 { return &e.Units }),
 	text("unit", "unit of progress: epoch or step", func(e *Entry) *string { return &e.Unit }),
 	whole("rows", "rows", "accepted rows of the training log", func(e *Entry) *int { return &e.Rows }),

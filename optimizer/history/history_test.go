@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -200,6 +201,49 @@ func TestRecallBounds(t *testing.T) {
 	got, _ := Recall(state, asks(nil))
 	if len(got.Runs) != maxRuns || got.Runs[0] != ids[len(ids)-1] {
 		t.Errorf("recalled %d runs from %v, want the newest %d", len(got.Runs), got.Runs, maxRuns)
+	}
+}
+
+// TestRecallSweep requires that the start of a run reads a bounded number of the records of a sweep, the newest, and that records
+// of other scripts do not count.
+func TestRecallSweep(t *testing.T) {
+	reads := 0
+	run := func(change func(*journal.Record)) earlier {
+		return earlier{id: "earlier", read: func() (*journal.Record, error) {
+			reads++
+			return past(change), nil
+		}}
+	}
+	width := func(i int) func(*journal.Record) {
+		return func(r *journal.Record) {
+			r.RunID, r.Command = fmt.Sprint("width ", i), append(slices.Clone(r.Command), "--width", fmt.Sprint(i))
+		}
+	}
+	var sweep, others []earlier
+	for i := range 5000 {
+		sweep = append(sweep, run(width(i)))
+	}
+	key := asks(func(k *Key) { k.Command = append(slices.Clone(k.Command), "--width", "100") })
+	got, _ := recall(sweep, key)
+	if reads > maxUnused+1 || !slices.Equal(got.Runs, []string{"width 100"}) || len(got.Similar) != maxSimilar {
+		t.Errorf("%d records read for runs %v and %d similar ones; want at most %d, the run of this width and %d", reads, got.Runs, len(got.Similar), maxUnused+1, maxSimilar)
+	}
+	reads = 0
+	on := asks(func(k *Key) { k.CPUs = 16 })
+	if recall(sweep, on); reads > maxUnused {
+		t.Errorf("%d records of another machine read, want at most %d", reads, maxUnused)
+	}
+	for i := range 2 * maxUnused {
+		others = append(others, run(func(r *journal.Record) { r.Script.SHA256 = fmt.Sprint("script ", i) }))
+	}
+	if got, _ := recall(append(others, run(nil)), asks(nil)); len(got.Runs) != 1 {
+		t.Errorf("recalled %v, want the run behind those of other scripts", got.Runs)
+	}
+	for range maxRecurrences + 10 {
+		others = append(others, run(func(r *journal.Record) { r.Exit = &journal.Exit{Reason: "exited"} }))
+	}
+	if got, _ := recall(others, asks(nil)); len(got.Recurrences) != maxRecurrences {
+		t.Errorf("%d recurrences, want %d", len(got.Recurrences), maxRecurrences)
 	}
 }
 

@@ -37,6 +37,7 @@ type Key struct {
 	Built time.Time
 	// Shape of the machine; measurements from a machine of another shape are not used.
 	CPUs      float64
+	CPUModel  string   // "" matches any
 	GPUs      []string // device names
 	Described string
 	Nodes     int // of each job; 0 means 1
@@ -110,6 +111,9 @@ const (
 	maxRuns = 8
 	// maxRecurrences bounds Recalled.Recurrences.
 	maxRecurrences = 256
+	// maxUnused bounds the number of records of the script that are read without contributing to Recalled.Runs or
+	// Recalled.Recurrences: in a sweep, each run has other arguments.
+	maxUnused = 256
 	// maxNewest bounds Recalled.Newest.
 	maxNewest = 500
 	// recallPatience and recallTimeout bound the delay that the runs database may add to the start of a training: the
@@ -210,14 +214,15 @@ func everyRun(stateDir string) ([]earlier, error) {
 }
 
 // recall collects the measurements of the given runs, which are ordered newest first. It stops once both maxRuns and
-// maxRecurrences are reached, so that long histories cost bounded time.
+// maxRecurrences are reached, or after maxUnused records of the script that contributed to neither, so that long histories cost
+// bounded time.
 func recall(found []earlier, key Key) (Recalled, []string) {
 	out := Recalled{PeakMemoryGiB: math.NaN()}
 	var notes []string
-	versions := 0
+	versions, unused := 0, 0
 	for _, p := range found {
 		enough := len(out.Runs) >= maxRuns
-		if enough && len(out.Recurrences) >= maxRecurrences {
+		if enough && len(out.Recurrences) >= maxRecurrences || unused >= maxUnused {
 			break
 		}
 		if p.version {
@@ -233,14 +238,19 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 			}
 			continue
 		}
+		unused += own(rec, key) // unless it contributes
 		rel, ok := relate(rec, key)
 		if !ok || rec.State == journal.Running {
 			continue
 		}
 		if !rel.sameWork {
+			if rel.sameButCPU && rel.sameLength {
+				out.takeTotal(rec)
+			}
 			out.addSimilar(rec, rel)
 			continue
 		}
+		uses := len(out.Runs) + len(out.Recurrences)
 		if x, ok := recurrence(rec); ok && rel.sameLength && len(out.Recurrences) < maxRecurrences {
 			out.Recurrences = append(out.Recurrences, x)
 		}
@@ -253,11 +263,22 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 				out.Elsewhere[rec.RunID] = p.elsewhere
 			}
 		}
+		if len(out.Runs)+len(out.Recurrences) > uses {
+			unused -= own(rec, key)
+		}
 	}
 	slices.Reverse(out.Recurrences)
 	slices.SortStableFunc(out.Similar, func(a, b Similar) int { return cmp.Compare(a.Distance, b.Distance) })
 	out.Similar = out.Similar[:min(len(out.Similar), maxSimilar)]
 	return out, notes
+}
+
+// own returns 1 for a run of the key's very script, and 0 for others.
+func own(rec *journal.Record, key Key) int {
+	if key.ScriptSHA256 != "" && rec.Script.SHA256 == key.ScriptSHA256 {
+		return 1
+	}
+	return 0
 }
 
 // recurrence returns time, cost and energy of a run. ok is false if the outcome contains no information about its
@@ -266,7 +287,11 @@ func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	if !rec.Outcome.Seconds.Known() || rec.Exit == nil {
 		return x, false
 	}
-	x = plan.Recurrence{Seconds: float64(rec.Outcome.Seconds), USD: cost.USD(rec.Outcome.CostUSD), Joules: float64(rec.Outcome.EnergyJoules), Reached: rec.State == journal.Done}
+	seconds := float64(rec.Outcome.Seconds)
+	if q := rec.Outcome.QueueSeconds; q != nil { // the batch size did not cause the wait for places
+		seconds = max(0, seconds-*q)
+	}
+	x = plan.Recurrence{Seconds: seconds, USD: cost.USD(rec.Outcome.CostUSD), Joules: float64(rec.Outcome.EnergyJoules), Reached: rec.State == journal.Done}
 	switch last := len(rec.Measured) - 1; {
 	case rec.Plan != nil:
 		x.Allocation = rec.Plan.Allocation
@@ -312,6 +337,13 @@ func total(rec *journal.Record) (units float64, unit string) {
 	return 0, ""
 }
 
+// takeTotal takes the amount of work of a run of the same length, unless that of a newer one is known.
+func (r *Recalled) takeTotal(rec *journal.Record) {
+	if units, unit := total(rec); r.Total == 0 && units > 0 {
+		r.Total, r.Unit = units, unit
+	}
+}
+
 // addSimilar adds a run that did nearly the same work, if any segment of it was timed.
 func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	s := Similar{Run: rec.RunID, Distance: rel.distance, Changes: rel.changes, Observations: observations(rec), Unit: rec.Training.Unit,
@@ -340,8 +372,8 @@ func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 			out.PeakMemoryGiB = p
 		}
 	}
-	if units, unit := total(rec); out.Total == 0 && sameLength && units > 0 {
-		out.Total, out.Unit = units, unit
+	if sameLength {
+		out.takeTotal(rec)
 	}
 	if !slices.ContainsFunc(seen, func(o perf.Observation) bool { return !o.LiveCut }) {
 		return false

@@ -16,13 +16,15 @@ import (
 type relation struct {
 	sameWork   bool // one unit of work has the same cost
 	sameLength bool // and the number of units is the same
+	// sameButCPU means that one unit of work is the same on another model of CPU, where it may have another cost.
+	sameButCPU bool
 	distance   float64
 	changes    []Change
 }
 
 // Change is a difference between two runs that may change the cost of a unit of work.
 type Change struct {
-	Name string // canonical name of the argument, ScriptText or DataSet
+	Name string // canonical name of the argument, ScriptText, DataSet or cpuModel
 	Was  string // value in the earlier run; a hash for ScriptText; "" if not given
 	Is   string
 	// Ratio is Is divided by Was; NaN unless both are numbers above 0.
@@ -37,7 +39,11 @@ type Change struct {
 const (
 	ScriptText = "the script's text" // or that of its modules or configuration files
 	DataSet    = "data set"
+	cpuModel   = "CPU"
 )
+
+// OfMachine reports whether the change is one of the machine, not of the training.
+func (c *Change) OfMachine() bool { return c.Name == cpuModel }
 
 // Describe formats the change for display: "batch_size 32, now 64".
 func (c *Change) Describe() string {
@@ -51,7 +57,7 @@ func (c *Change) Describe() string {
 // set by the user, whose effect has no bound: more of them than free CPUs may take ten times as long. The text of the
 // script is compared first; then every argument that differs is classified as affecting the length only, or the cost of a
 // unit of work, which adds its distance and a Change. If nothing has changed so far, the modules and the configuration files
-// must be the same as well.
+// must be the same as well. Another known model of CPU is a Change, too: it may have another speed.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) || rec.Handed.Threads != key.Handed.Threads {
 		return rel, false
@@ -87,6 +93,11 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if was, is := rec.Script.FilesDigest, key.FilesDigest; len(rel.changes) == 0 && was != is && was != "" && is != "" {
 		rel.distance = unknownText
 		rel.changes = append(rel.changes, Change{Name: ScriptText, Was: was, Is: is, Ratio: math.NaN(), Distance: unknownText})
+	}
+	if was, is := rec.Host.CPUModel, key.CPUModel; !key.AnyMachine && was != is && was != "" && is != "" {
+		rel.sameButCPU = len(rel.changes) == 0
+		rel.distance++
+		rel.changes = append(rel.changes, Change{Name: cpuModel, Was: was, Is: is, Ratio: math.NaN(), Distance: 1})
 	}
 	rel.sameWork = len(rel.changes) == 0
 	return rel, true

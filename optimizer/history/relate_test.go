@@ -128,6 +128,31 @@ func TestRecallByFiles(t *testing.T) {
 	}
 }
 
+// TestRecallByCPUModel: a run on another model of CPU is a similar one, of the same length; an unknown model matches any.
+func TestRecallByCPUModel(t *testing.T) {
+	for _, was := range []string{"", "A", "B"} {
+		for _, is := range []string{"", "A", "B"} {
+			state, ids := keep(t, past(func(r *journal.Record) { r.Host.CPUModel = was }))
+			got, _ := Recall(state, asks(func(k *Key) { k.CPUModel = is }))
+			if was != "" && is != "" && was != is {
+				if len(got.Runs) > 0 || got.Total != 40 || len(got.Similar) != 1 || words(got.Similar[0].Changes) != "CPU "+was+", now "+is || !got.Similar[0].Changes[0].OfMachine() {
+					t.Errorf("%q, now %q: %+v", was, is, got)
+				}
+			} else if !slices.Equal(got.Runs, ids) || got.Total != 40 || len(got.Similar) > 0 {
+				t.Errorf("%q, now %q: %+v", was, is, got)
+			}
+			if got, _ := Recall(state, asks(func(k *Key) { k.CPUModel, k.AnyMachine = is, true })); !slices.Equal(got.Runs, ids) {
+				t.Errorf("%q, for any machine: %+v", was, got)
+			}
+		}
+	}
+	state, _ := keep(t, past(func(r *journal.Record) { r.Host.CPUModel, r.Script.FilesDigest = "A", "a1" }))
+	got, _ := Recall(state, asks(func(k *Key) { k.CPUModel, k.FilesDigest = "B", "b2" }))
+	if got.Total != 0 || len(got.Similar) != 1 || words(got.Similar[0].Changes) != ScriptText+", CPU A, now B" {
+		t.Errorf("another CPU and other modules: %+v", got)
+	}
+}
+
 // TestRecallByThreads: a run with other thread variables of the user is no evidence of the pace.
 func TestRecallByThreads(t *testing.T) {
 	for _, was := range []string{"", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2"} {

@@ -64,7 +64,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		e.Reason = rec.Exit.Reason
 	}
 	o := &rec.Outcome
-	e.Seconds, e.CostUSD, e.EnergyJoules = float64(o.Seconds), float64(o.CostUSD), float64(o.EnergyJoules)
+	e.Seconds, e.CostUSD, e.EnergyJoules = float64(rec.RealisedSeconds()), float64(o.CostUSD), float64(o.EnergyJoules)
 	e.Rows, e.Bad, e.Restarts = rec.Log.Rows, rec.Log.BadRows, o.Restarts
 	e.PeakMemoryGiB, e.GPUUtil, e.Throughput = float64(o.PeakMemoryGiB), float64(o.GPUUtil), float64(o.SamplesPerSecond())
 	if !o.Contended() {

@@ -42,6 +42,7 @@ type Plan struct {
 
 type hostForm struct {
 	CPUs      float64   `json:"cpus"`
+	CPUModel  string    `json:"cpu_model,omitempty"`
 	MemoryGiB Number    `json:"memory_gib"`
 	GPUs      []gpuForm `json:"gpus"`
 	Described string    `json:"described,omitempty"`
@@ -113,7 +114,7 @@ func orZero(n Number) float64 {
 
 // MarshalJSON writes an unknown memory size as null.
 func (h Host) MarshalJSON() ([]byte, error) {
-	form := hostForm{CPUs: h.CPUs, MemoryGiB: Number(h.Memory), Described: h.Described, Nodes: h.Nodes, Notes: h.Notes}
+	form := hostForm{CPUs: h.CPUs, CPUModel: h.CPUModel, MemoryGiB: Number(h.Memory), Described: h.Described, Nodes: h.Nodes, Notes: h.Notes}
 	for _, g := range h.GPUs {
 		form.GPUs = append(form.GPUs, gpuForm{UUID: g.UUID, Name: g.Name, MemoryGiB: Number(g.Memory)})
 	}
@@ -123,7 +124,7 @@ func (h Host) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON decodes the form of MarshalJSON.
 func (h *Host) UnmarshalJSON(data []byte) error {
 	form, err := read[hostForm](data)
-	*h = Host{resources.Host{CPUs: form.CPUs, Memory: resources.GiB(form.MemoryGiB), GPUs: []resources.GPU{}, Described: form.Described, Nodes: form.Nodes, Notes: form.Notes}}
+	*h = Host{resources.Host{CPUs: form.CPUs, CPUModel: form.CPUModel, Memory: resources.GiB(form.MemoryGiB), GPUs: []resources.GPU{}, Described: form.Described, Nodes: form.Nodes, Notes: form.Notes}}
 	for _, g := range form.GPUs {
 		h.GPUs = append(h.GPUs, resources.GPU{UUID: g.UUID, Name: g.Name, Memory: resources.GiB(g.MemoryGiB)})
 	}

@@ -270,6 +270,9 @@ type Prediction struct {
 	Seconds    sla.Interval `json:"seconds"`
 	CostUSD    sla.Interval `json:"cost_usd"`
 	Throughput sla.Interval `json:"throughput"`
+	// QueueSeconds is the time of waiting for places until AtS, which Seconds includes; nil if AtS is 0, and in the records of
+	// earlier versions.
+	QueueSeconds *float64 `json:"queue_seconds,omitempty"`
 }
 
 // Prior is the knowledge about a training before this run measured it.
@@ -371,6 +374,24 @@ type Outcome struct {
 	// FromUnits is the part of Epochs or Steps that was done before the run, which its training continued by itself; absent if
 	// none.
 	FromUnits float64 `json:"from_units,omitempty"`
+}
+
+// RealisedSeconds returns the time with which the prediction of the run is compared: Outcome.Seconds less the waits for places
+// that the prediction does not include. Without a prediction, none is included.
+func (r *Record) RealisedSeconds() Number {
+	o := &r.Outcome
+	if o.QueueSeconds == nil {
+		return o.Seconds
+	}
+	waited := *o.QueueSeconds
+	if p := r.Plan; p != nil && p.Prediction != nil && p.Prediction.AtS > 0 {
+		included := waited // by an earlier version: jobs are predicted once they run
+		if q := p.Prediction.QueueSeconds; q != nil {
+			included = *q
+		}
+		waited -= included
+	}
+	return o.Seconds - Number(max(0, waited))
 }
 
 // contendedCPUs is the number of allocated CPUs used by other programs from which on the utilization does not show how many

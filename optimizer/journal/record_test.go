@@ -71,7 +71,7 @@ func fullRecord() *Record {
 	r.Plan.Options[0].Prefer = "time"
 	// A record contains only a part of these domain types.
 	g := r.Host.GPUs[0]
-	r.Host = Host{resources.Host{CPUs: r.Host.CPUs, Memory: r.Host.Memory, GPUs: []resources.GPU{{UUID: g.UUID, Name: g.Name, Memory: g.Memory}},
+	r.Host = Host{resources.Host{CPUs: r.Host.CPUs, CPUModel: r.Host.CPUModel, Memory: r.Host.Memory, GPUs: []resources.GPU{{UUID: g.UUID, Name: g.Name, Memory: g.Memory}},
 		Described: r.Host.Described, Notes: r.Host.Notes}}
 	r.Prices.Assumed = ""
 	r.SLA.TimeMax = 90 * time.Minute
@@ -395,4 +395,27 @@ func firstDifference(want, got string) string {
 		}
 	}
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+// TestRealisedSeconds: a wait for places counts only if the prediction includes it.
+func TestRealisedSeconds(t *testing.T) {
+	of := func(s float64) *float64 { return &s }
+	for name, c := range map[string]struct {
+		queued     *float64
+		prediction *Prediction
+		want       Number
+	}{
+		"without a queue":              {nil, &Prediction{}, 10_800},
+		"predicted before the wait":    {of(7200), &Prediction{}, 3600},
+		"predicted after the wait":     {of(7200), &Prediction{AtS: 7300, QueueSeconds: of(7200)}, 10_800},
+		"predicted between two waits":  {of(7200), &Prediction{AtS: 6300, QueueSeconds: of(6000)}, 9600},
+		"of an earlier version, later": {of(7200), &Prediction{AtS: 7300}, 10_800},
+		"not predicted":                {of(7200), nil, 3600},
+	} {
+		rec := NewRecord()
+		rec.Outcome.Seconds, rec.Outcome.QueueSeconds, rec.Plan = 10_800, c.queued, &Plan{AtS: 9000, Prediction: c.prediction}
+		if got := rec.RealisedSeconds(); got != c.want {
+			t.Errorf("%s: %v s, want %v", name, got, c.want)
+		}
+	}
 }

@@ -342,7 +342,7 @@ func realised(r *journal.Record) []realisation {
 	}
 	p, o, whole := r.Plan.Prediction, r.Outcome, r.State == journal.Done && !r.EndedEarly()
 	list := []realisation{
-		{name: "time", predicted: p.Seconds, outcome: float64(o.Seconds), one: page.Duration, comparable: whole},
+		{name: "time", predicted: p.Seconds, outcome: float64(r.RealisedSeconds()), one: page.Duration, comparable: whole},
 		{name: "cost", predicted: p.CostUSD, outcome: float64(o.CostUSD), one: page.USD, comparable: whole},
 		{name: "throughput", predicted: p.Throughput, outcome: float64(o.Throughput), one: rate(r), comparable: r.State == journal.Done},
 	}

@@ -209,6 +209,9 @@ func predictionSection(d *data) page.Section {
 	if !r.Plan.AtS.Known() {
 		s.Intro = "Predicted for the whole run."
 	}
+	if waited := r.Outcome.Seconds - r.RealisedSeconds(); waited > 0 {
+		s.Intro += " The actual time is without " + number(waited, page.Duration) + " of waiting for places, which the prediction does not include."
+	}
 	if !r.Over() {
 		s.Intro += " The run has not ended."
 	} else if r.State != journal.Done {

@@ -75,6 +75,19 @@ func TestRealised(t *testing.T) {
 	}
 }
 
+// TestRealisedInAQueue: the wait in the queue after the prediction is no error of it.
+func TestRealisedInAQueue(t *testing.T) {
+	r := load(t, "finished").Record
+	r.State, r.Outcome.Seconds, r.Outcome.QueueSeconds = journal.Done, 10_800, pointer(7200.)
+	r.Plan.Prediction = &journal.Prediction{Seconds: sla.Interval{P5: 3500, P50: 3600, P95: 3700}}
+	if got := realised(r)[0]; got.outcome != 3600 || !got.comparable || !got.inside {
+		t.Errorf("%+v, want 3600 s, inside", got)
+	}
+	if s := predictionSection(&data{Record: r}); !strings.Contains(page.PlainBlanks(s.Intro), "without 2 h 00 m of waiting for places") {
+		t.Errorf("%q does not contain the wait", s.Intro)
+	}
+}
+
 func TestExitWords(t *testing.T) {
 	for want, e := range map[string]*journal.Exit{
 		"the training exited with code 3":                                          {Code: pointer(3), Reason: "exited"},

@@ -227,7 +227,7 @@ func (r *run) changeHost(ctx context.Context) error {
 	}
 	before := r.Host
 	r.Host = h
-	if before.CPUs == h.CPUs && before.Memory == h.Memory && sameGPUs(before.GPUs, h.GPUs) {
+	if before.CPUs == h.CPUs && before.CPUModel == h.CPUModel && before.Memory == h.Memory && sameGPUs(before.GPUs, h.GPUs) {
 		return nil
 	}
 	r.rec.Host = journal.Host{Host: h}

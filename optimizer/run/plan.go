@@ -149,8 +149,17 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 		out.Candidates, out.Options = nil, nil
 	} else if p.Predicted {
 		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: r.overall(p.Chosen.Throughput)}
+		if at > 0 {
+			out.Prediction.QueueSeconds = r.queuedSoFar()
+		}
 	}
 	return out
+}
+
+// queuedSoFar returns the time of waiting for places until now, which a prediction from the elapsed time includes.
+func (r *run) queuedSoFar() *float64 {
+	s := r.QueuedS
+	return &s
 }
 
 // overall returns the throughput of the whole run if the rest of its work has the given one.

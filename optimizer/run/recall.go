@@ -36,7 +36,7 @@ type earlier struct {
 // start-up times and memory from them and fits the model.
 func (r *run) recall() {
 	r.planner() // so that a damaged agent file is reported at the start
-	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, FilesDigest: r.command.FilesDigest, Script: r.ins.Path, Command: launch.Redact(r.Argv), Dir: r.Config.Dir, Shared: r.Config.Shared, Handed: handed(r.Config, r.Environ), CPUs: r.Host.CPUs, Described: r.Host.Described, Nodes: r.Host.Nodes}
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, FilesDigest: r.command.FilesDigest, Script: r.ins.Path, Command: launch.Redact(r.Argv), Dir: r.Config.Dir, Shared: r.Config.Shared, Handed: handed(r.Config, r.Environ), CPUs: r.Host.CPUs, CPUModel: r.Host.CPUModel, Described: r.Host.Described, Nodes: r.Host.Nodes}
 	if file, err := os.Stat(r.ins.Path); err == nil && r.ins.SHA256 == "" {
 		key.Built = file.ModTime()
 	}
@@ -264,10 +264,15 @@ func (f *facts) similarPrior(found history.Recalled) *prior {
 func similarWords(similar []history.Similar) string {
 	s := &similar[0]
 	var differs []string
-	text := false
+	text, machine := false, ""
 	for i := range s.Changes {
-		if text = text || s.Changes[i].Name == history.ScriptText; s.Changes[i].Name != history.ScriptText {
-			differs = append(differs, s.Changes[i].Describe())
+		switch c := &s.Changes[i]; {
+		case c.Name == history.ScriptText:
+			text = true
+		case c.OfMachine():
+			machine = " on another machine (" + c.Describe() + ")"
+		default:
+			differs = append(differs, c.Describe())
 		}
 	}
 	script := "the same script"
@@ -278,6 +283,7 @@ func similarWords(similar []history.Similar) string {
 	if len(differs) > 0 {
 		words += " with other arguments (" + strings.Join(differs, ", ") + ")"
 	}
+	words += machine
 	if n := len(similar) - 1; n > 0 {
 		words += fmt.Sprintf(" and %d more like it", n)
 	}

@@ -1,11 +1,13 @@
 package run
 
 import (
+	"context"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
@@ -85,6 +87,36 @@ func TestPriorShownAtTheStart(t *testing.T) {
 				t.Errorf("dropped %q", p.Dropped)
 			}
 		})
+	}
+}
+
+// TestRecallOnAnotherCPU: a run on another model of CPU is a similar one, whose pace has no place in a refusal.
+func TestRecallOnAnotherCPU(t *testing.T) {
+	on := func(s *stage, model string) Result {
+		agent := s.agent()
+		discover := agent.Discover
+		agent.Discover = func(ctx context.Context) (resources.Host, error) {
+			h, err := discover(ctx)
+			h.CPUModel = model
+			return h, err
+		}
+		return agent.Run(t.Context(), s.cfg, nil)
+	}
+	before := newStage(t, resumable(20, 2))
+	before.cfg.Planner, before.cfg.Epochs = "model", 20
+	if res := on(before, "A"); res.Code != CodeDone || res.Record.Host.CPUModel != "A" {
+		t.Fatalf("exit %d, %v, host %+v", res.Code, res.Err, res.Record.Host)
+	}
+	for model, want := range map[string]Code{"A": CodeInfeasible, "B": CodeDone} {
+		s := later(t, before, 0.1, 20) // which the deadline permits on B only
+		s.cfg.SLA.TimeMax = 6 * time.Second
+		res := on(s, model)
+		if res.Code != want {
+			t.Fatalf("on %s: exit %d, %v; want %d", model, res.Code, res.Err, want)
+		}
+		if p := res.Record.Prior; model == "B" && (p == nil || !strings.Contains(p.Words, "of the same script on another machine (CPU A, now B)")) {
+			t.Errorf("prior %+v", p)
+		}
 	}
 }
 

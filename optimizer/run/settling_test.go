@@ -138,3 +138,24 @@ func TestPlanLineStatesTheRecordedPrediction(t *testing.T) {
 		t.Errorf("the plan's line is %q, the record contains %s", rec.Plan.Reason, stated)
 	}
 }
+
+// TestPredictionAfterAWait: a prediction made during the training includes the wait before it, and is compared with the whole
+// time.
+func TestPredictionAfterAWait(t *testing.T) {
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 40 {
+			a.work(40, 2)
+		}
+		return finished
+	})
+	s.cfg.Planner = "model"
+	agent := s.agent()
+	agent.Lease = &Lease{Allocation: resources.Allocation{CPUs: 1}, RunID: journal.NewRunID(s.clock.Now(), "leased"), Until: func() time.Time { return time.Time{} }, Submitted: s.clock.Now().Add(-time.Hour)}
+	rec := agent.Run(t.Context(), s.cfg, nil).Record
+	if rec == nil || rec.Plan == nil || rec.Plan.Prediction == nil {
+		t.Fatalf("no prediction in %+v", rec)
+	}
+	if p := rec.Plan.Prediction; p.AtS < 3600 || p.QueueSeconds == nil || *p.QueueSeconds != 3600 || rec.RealisedSeconds() != rec.Outcome.Seconds || !contains(p.Seconds, float64(rec.RealisedSeconds())) {
+		t.Errorf("prediction %+v, compared with %v s of %v s; want one that includes an hour", p, rec.RealisedSeconds(), rec.Outcome.Seconds)
+	}
+}

@@ -157,7 +157,7 @@ func (r *run) predictAgain() {
 	r.runPlanning(r.refit)
 	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {
 		seconds, costs := r.projectFrom(rest)
-		p.Prediction = &journal.Prediction{AtS: journal.Number(r.elapsed().Seconds()), Seconds: *seconds, CostUSD: *costs}
+		p.Prediction = &journal.Prediction{AtS: journal.Number(r.elapsed().Seconds()), Seconds: *seconds, CostUSD: *costs, QueueSeconds: r.queuedSoFar()}
 		r.threads.predict = false
 	}
 }
@@ -420,7 +420,8 @@ func (r *run) watchGPUs() {
 	if r.tree != nil {
 		pids, _ = r.tree.PIDs()
 	}
-	check := resources.GPUCheck{Host: r.Host, Allocation: r.Current, Visible: strings.Join(r.Current.GPUIDs, ","), VisibleSet: true, Running: settled, JobPIDs: pids}
+	check := resources.GPUCheck{Host: r.Host, Allocation: r.Current, Visible: strings.Join(r.Current.GPUIDs, ","), VisibleSet: true, Running: settled, JobPIDs: pids,
+		Namespaced: resources.Roots{}.PIDNamespace()}
 	memory, processes := 0.0, 0
 	for _, g := range r.sampler.last.GPUs {
 		for _, p := range g.PIDs {
