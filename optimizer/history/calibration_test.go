@@ -45,7 +45,7 @@ func TestScorePrediction(t *testing.T) {
 		"skewed, upper end":   {sla.Interval{P5: 99, P50: 100, P95: 200}, 200, 0, 0.95, math.Log(200. / 99), false},
 		"a point, met":        {sla.Interval{P5: 100, P50: 100, P95: 100}, 100, 0, 0.5, 0, false},
 		"nothing came":        {sla.Interval{P5: 80, P50: 100, P95: 125}, math.NaN(), 0, 0, 0, true},
-		"nothing foretold":    {sla.Interval{P5: math.NaN(), P50: math.NaN(), P95: math.NaN()}, 100, 0, 0, 0, true},
+		"nothing predicted":   {sla.Interval{P5: math.NaN(), P50: math.NaN(), P95: math.NaN()}, 100, 0, 0, 0, true},
 		"zero is no forecast": {sla.Interval{}, 100, 0, 0, 0, true},
 		"ends the wrong way":  {sla.Interval{P5: 125, P50: 100, P95: 80}, 100, 0, 0, 0, true},
 		"endless":             {sla.Interval{P5: 80, P50: 100, P95: math.Inf(1)}, 100, 0, 0, 0, true},
@@ -163,7 +163,7 @@ func TestWidenedIntervalsHold(t *testing.T) {
 			}
 		}
 		if share := float64(inside) / float64(n); share < 0.86 || share > 0.94 {
-			t.Errorf("errors %g times as wide as foretold: %.1f %% of the widened intervals held, want 90 %%", times, 100*share)
+			t.Errorf("errors %g times as wide as predicted: %.1f %% of the widened intervals held, want 90 %%", times, 100*share)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestWidenedIntervalsKeepHolding(t *testing.T) {
 			}
 		}
 		if share := float64(inside) / float64(n); share < 0.86 || share > 0.94 {
-			t.Errorf("errors %g times as wide as foretold: %.1f %% of the last intervals held, want 90 %%", times, 100*share)
+			t.Errorf("errors %g times as wide as predicted: %.1f %% of the last intervals held, want 90 %%", times, 100*share)
 		}
 	}
 }

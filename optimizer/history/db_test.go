@@ -129,7 +129,7 @@ func anything(t *rapid.T, id string) Entry {
 		}
 	}
 	e = flat.collapse()
-	if rapid.Bool().Draw(t, "unforetold") {
+	if rapid.Bool().Draw(t, "not predicted") {
 		e.Predicted = nil
 	}
 	if rapid.Bool().Draw(t, "unpriced") {

@@ -227,7 +227,7 @@ func TestRunEntries(t *testing.T) {
 	want.Rates = cost.Rates{GPUHour: 2, CPUHour: 0.03, GiBHour: 0.004, Source: "the test", Dated: "2026-02-01"}
 	want.Predicted = &forecast{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}, CostUSD: sla.Interval{P5: 1, P50: 2, P95: 3}, Throughput: sla.Interval{P5: n, P50: n, P95: n}, Planner: "model"}
 	if !sameEntry(run, want) {
-		t.Errorf("run\n got %+v, foretold %+v\nwant %+v", run, run.Predicted, want)
+		t.Errorf("run\n got %+v, predicted %+v\nwant %+v", run, run.Predicted, want)
 	}
 	if first.Parent != names[0] || first.Observed.GPUs != 4 || first.Observed.Batch != 128 || first.UnitTime != 6 || first.Rows != 3 || first.CostUSD != 0.1 || first.Job != run.Job && first.Job.Model != "ResNet50" {
 		t.Errorf("the probe: %+v", first)

@@ -256,25 +256,12 @@ func TestAgentOnAnotherMachine(t *testing.T) {
 	data, err := json.Marshal(other)
 	must(t, err)
 	must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
-	must(t, os.WriteFile(r.Path(stateFile), []byte("1"), 0o600))
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(10 * time.Millisecond):
-				os.WriteFile(r.Path(stateFile), []byte(fmt.Sprint(i)), 0o600)
-			}
-		}
-	}()
+	stop := keepWriting(t, r)
 	var locked *LockedError
 	if _, err := r.Lock(); !errors.As(err, &locked) || !strings.Contains(err.Error(), "login2.example") {
 		t.Errorf("locked beside an agent of another machine: %v", err)
 	}
-	close(stop)
-	<-stopped
+	stop()
 	unlock, err := r.Lock()
 	must(t, err)
 	unlock()
@@ -282,6 +269,28 @@ func TestAgentOnAnotherMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	unlock()
+}
+
+// keepWriting replaces the state of a run again and again, as an agent at work does, until stop.
+func keepWriting(t *testing.T, r *Run) (stop func()) {
+	t.Helper()
+	must(t, os.WriteFile(r.Path(stateFile), []byte("1"), 0o600))
+	quit, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-quit:
+				return
+			case <-time.After(10 * time.Millisecond):
+				os.WriteFile(r.Path(stateFile), []byte(fmt.Sprint(i)), 0o600)
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-stopped
+	}
 }
 
 // TestAgentThatCannotBeSeen: an agent of another machine or container is at work while it replaces the state of its run. It is
@@ -341,19 +350,7 @@ func TestAgentThatCannotBeSeen(t *testing.T) {
 	data, err := json.Marshal(other)
 	must(t, err)
 	must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	must(t, os.WriteFile(r.Path(stateFile), []byte("1"), 0o600))
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(10 * time.Millisecond):
-				os.WriteFile(r.Path(stateFile), []byte(fmt.Sprint(i)), 0o600)
-			}
-		}
-	}()
+	stop := keepWriting(t, r)
 	var locked *LockedError
 	if _, err := r.Lock(); !errors.As(err, &locked) {
 		t.Errorf("locked beside an agent of another machine: %v", err)
@@ -361,8 +358,7 @@ func TestAgentThatCannotBeSeen(t *testing.T) {
 	if err := Remove(r.Dir()); !errors.As(err, &locked) {
 		t.Errorf("removed beside an agent of another machine: %v", err)
 	}
-	close(stop)
-	<-stopped
+	stop()
 	signOfLife = time.Second
 	unlock, err := r.Lock()
 	must(t, err)

@@ -182,35 +182,6 @@ func (s *Segment) warmUp() (n int) {
 	return n
 }
 
-// slowdown returns the number of newest blocks that are all slower than the median of those before them by more than
-// warmUpFactor, if they are more than any such series before: another program has started, a device is throttled, samples have
-// become longer. A series of fewer than settledBlocks blocks is a pause.
-func (s *Segment) slowdown() (n int) {
-	steady, least := s.Blocks[s.warmUp():], math.Inf(1)
-	for k := len(steady) - 1; k >= settledBlocks; k-- {
-		if least = min(least, steady[k]); least <= warmUpFactor*slices.Min(steady[:k]) {
-			break
-		}
-		if least > warmUpFactor*stat.Median(steady[:k]) {
-			n = len(steady) - k
-		}
-	}
-	if n < settledBlocks {
-		return 0
-	}
-	before := steady[:len(steady)-n]
-	slow, usual := 0, warmUpFactor*stat.Median(before)
-	for _, b := range before {
-		if slow++; b <= usual {
-			slow = 0
-		}
-		if slow >= n {
-			return 0
-		}
-	}
-	return n
-}
-
 // settled reports whether the pace can be projected: enough steady blocks, of which the first is not slower, nor the newest
 // faster, than the median by more than warmUpFactor.
 func (s *Segment) settled() bool {

@@ -72,6 +72,35 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
 }
 
+// slowdown returns the number of newest blocks that are all slower than the median of those before them by more than
+// warmUpFactor, if they are more than any such series before: another program has started, a device is throttled, samples have
+// become longer. A series of fewer than settledBlocks blocks is a pause.
+func (s *Segment) slowdown() (n int) {
+	steady, least := s.Blocks[s.warmUp():], math.Inf(1)
+	for k := len(steady) - 1; k >= settledBlocks; k-- {
+		if least = min(least, steady[k]); least <= warmUpFactor*slices.Min(steady[:k]) {
+			break
+		}
+		if least > warmUpFactor*stat.Median(steady[:k]) {
+			n = len(steady) - k
+		}
+	}
+	if n < settledBlocks {
+		return 0
+	}
+	before := steady[:len(steady)-n]
+	slow, usual := 0, warmUpFactor*stat.Median(before)
+	for _, b := range before {
+		if slow++; b <= usual {
+			slow = 0
+		}
+		if slow >= n {
+			return 0
+		}
+	}
+	return n
+}
+
 // continueSlow sets the draws of the mean seconds per unit over the rest of the work if the training has become slower. What has lasted n units lasts as long again with even odds: x more units with probability
 // n/(n+x), as for an unknown beginning and end (J. R. Gott, Nature 363, 1993).
 func (s *Segment) continueSlow(draws []float64, done, rest float64) {

@@ -364,37 +364,14 @@ func TestBooks(t *testing.T) {
 		w := &anyone{t: t, devices: devices}
 		o := EngineOptions{Devices: devices, Interval: 360, WholeRounds: rapid.Bool().Draw(t, "whole")}
 		o.Traits.OnlyShares = rapid.Bool().Draw(t, "only shares")
-		e := NewEngine(o, w)
-		runs := map[*Runnable]bool{}
-		now := 0.0
-		for number := range rapid.IntRange(1, 20).Draw(t, "events") {
-			now += rapid.SampledFrom([]float64{0, 10, 400}).Draw(t, "seconds")
-			if running := e.Running(); len(running) > 0 && rapid.Bool().Draw(t, "ends") {
-				r := running[rapid.IntRange(0, len(running)-1).Draw(t, "which")]
-				delete(runs, r)
-				e.End(now, r.A)
-				w.jobs = slices.DeleteFunc(w.jobs, func(j *ActiveJob) bool { return j == r.A })
-			} else {
-				j := &ActiveJob{
-					Job: &Job{ID: number, GPUs: rapid.IntRange(1, 2).Draw(t, "GPUs")}, Number: number,
-					Rate: []float64{rapid.SampledFrom([]float64{0, 1}).Draw(t, "rate"), rapid.SampledFrom([]float64{0.5, 2}).Draw(t, "rate")},
-				}
-				w.jobs = append(w.jobs, j)
-				e.Arrive(now, j)
+		anyEvents(t, o, w, 20, func(number int) *ActiveJob {
+			return &ActiveJob{
+				Job: &Job{ID: number, GPUs: rapid.IntRange(1, 2).Draw(t, "GPUs")}, Number: number,
+				Rate: []float64{rapid.SampledFrom([]float64{0, 1}).Draw(t, "rate"), rapid.SampledFrom([]float64{0.5, 2}).Draw(t, "rate")},
 			}
-			due := e.Due(now)
-			commands, err := e.Step(now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range commands {
-				if runs[c.Runnable] != (c.Do == Stop) {
-					t.Fatalf("job %d: %v, and it runs: %v", c.Runnable.A.ID, c.Do, runs[c.Runnable])
-				}
-				runs[c.Runnable] = c.Do == Start
-			}
+		}, func(e *Engine, runs map[*Runnable]bool, due bool) {
 			checkState(t, e, runs, due && !o.Traits.OnlyShares)
-		}
+		})
 	})
 }
 
@@ -407,32 +384,12 @@ func TestNoSpread(t *testing.T) {
 		w := &anyone{t: t, devices: devices}
 		o := EngineOptions{Devices: devices, Interval: 360, NoSpread: true}
 		o.Traits.OnlyShares = rapid.Bool().Draw(t, "only shares")
-		e := NewEngine(o, w)
-		runs := map[*Runnable]bool{}
-		now := 0.0
-		for number := range rapid.IntRange(1, 30).Draw(t, "events") {
-			now += rapid.SampledFrom([]float64{0, 10, 400}).Draw(t, "seconds")
-			if running := e.Running(); len(running) > 0 && rapid.Bool().Draw(t, "ends") {
-				r := running[rapid.IntRange(0, len(running)-1).Draw(t, "which")]
-				delete(runs, r)
-				e.End(now, r.A)
-				w.jobs = slices.DeleteFunc(w.jobs, func(j *ActiveJob) bool { return j == r.A })
-			} else {
-				j := &ActiveJob{
-					Job: &Job{ID: number, GPUs: rapid.SampledFrom([]int{1, 2, 3, 4, 8}).Draw(t, "GPUs")}, Number: number,
-					Rate: []float64{rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "rate"), rapid.SampledFrom([]float64{0.5, 2}).Draw(t, "rate")},
-				}
-				w.jobs = append(w.jobs, j)
-				e.Arrive(now, j)
+		anyEvents(t, o, w, 30, func(number int) *ActiveJob {
+			return &ActiveJob{
+				Job: &Job{ID: number, GPUs: rapid.SampledFrom([]int{1, 2, 3, 4, 8}).Draw(t, "GPUs")}, Number: number,
+				Rate: []float64{rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "rate"), rapid.SampledFrom([]float64{0.5, 2}).Draw(t, "rate")},
 			}
-			due := e.Due(now)
-			commands, err := e.Step(now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range commands {
-				runs[c.Runnable] = c.Do == Start
-			}
+		}, func(e *Engine, runs map[*Runnable]bool, due bool) {
 			checkState(t, e, runs, false)
 			for _, r := range e.Running() {
 				if r.Spread {
@@ -446,8 +403,41 @@ func TestNoSpread(t *testing.T) {
 					}
 				}
 			}
-		}
+		})
 	})
+}
+
+// anyEvents starts an engine and lets up to n jobs arrive or end, at any times. It requires that only what runs is stopped, and
+// only what does not is started, and calls check after each step; due tells whether a decision was due.
+func anyEvents(t *rapid.T, o EngineOptions, w *anyone, n int, job func(number int) *ActiveJob, check func(e *Engine, runs map[*Runnable]bool, due bool)) {
+	e := NewEngine(o, w)
+	runs := map[*Runnable]bool{}
+	now := 0.0
+	for number := range rapid.IntRange(1, n).Draw(t, "events") {
+		now += rapid.SampledFrom([]float64{0, 10, 400}).Draw(t, "seconds")
+		if running := e.Running(); len(running) > 0 && rapid.Bool().Draw(t, "ends") {
+			r := running[rapid.IntRange(0, len(running)-1).Draw(t, "which")]
+			delete(runs, r)
+			e.End(now, r.A)
+			w.jobs = slices.DeleteFunc(w.jobs, func(j *ActiveJob) bool { return j == r.A })
+		} else {
+			j := job(number)
+			w.jobs = append(w.jobs, j)
+			e.Arrive(now, j)
+		}
+		due := e.Due(now)
+		commands, err := e.Step(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range commands {
+			if runs[c.Runnable] != (c.Do == Stop) {
+				t.Fatalf("job %d: %v, and it runs: %v", c.Runnable.A.ID, c.Do, runs[c.Runnable])
+			}
+			runs[c.Runnable] = c.Do == Start
+		}
+		check(e, runs, due)
+	}
 }
 
 // checkState checks the devices of an engine; full requires that no waiting job could use idle devices.

@@ -85,15 +85,7 @@ func BenchmarkTenReaders(b *testing.B) {
 	dir := b.TempDir()
 	id := WriteRuns(b, dir, 1)[0]
 	run := filepath.Join(journal.RunsDir(dir), id)
-	agent, err := journal.Open(run)
-	if err != nil {
-		b.Fatal(err)
-	}
-	leave, err := agent.Lock()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer leave()
+	HoldRun(b, dir, id)
 	s := New(Options{StateDir: dir, Token: testToken})
 	defer s.Close()
 	server := httptest.NewServer(s.Handler())

@@ -32,20 +32,6 @@ func (w *world) tab() *world {
 	return &other
 }
 
-// hold holds a run as its agent does.
-func (w *world) hold(id string) {
-	w.t.Helper()
-	run, err := journal.Open(filepath.Join(journal.RunsDir(w.state), id))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	unlock, err := run.Lock()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(unlock)
-}
-
 // window minimizes the window of a tab, which hides its page, or shows it again.
 func (w *world) window(state browser.WindowState) {
 	w.t.Helper()
@@ -107,7 +93,7 @@ func TestSevenPages(t *testing.T) {
 		x.until("has followed the run to its end", "sources.length > 0 && sources.every(s => s.readyState === EventSource.CLOSED)")
 	}
 	w.answered(ids[0])
-	w.hold(ids[6])
+	serve.HoldRun(t, w.state, ids[6])
 	w.add(ids[6], "job.stdout", "continued by another agent\n")
 	x.until("follows the run that continues", has("#log-stdout", "continued by another agent"))
 }
@@ -118,7 +104,7 @@ func TestHiddenPages(t *testing.T) {
 	w := newWorld(t)
 	ids := serve.WriteRuns(t, w.state, 7)
 	for _, id := range ids {
-		w.hold(id)
+		serve.HoldRun(t, w.state, id)
 	}
 	w.serve()
 	var pages []*world
@@ -148,7 +134,7 @@ func TestHiddenPages(t *testing.T) {
 func TestThinnedSamples(t *testing.T) {
 	w := newWorld(t)
 	id := serve.WriteRuns(t, w.state, 1)[0]
-	w.hold(id)
+	serve.HoldRun(t, w.state, id)
 	const head, rows = "time_s,cpus,memory_gib,tree_cpu_percent,tree_memory_gib,cost_usd,projected_s,projected_cost_usd,units,throughput\n", 24_000
 	table := func(step int) string {
 		var b strings.Builder

@@ -74,19 +74,7 @@ func (x *stream) next(t *testing.T, name string) event {
 }
 
 // hold holds the last run, as its agent does, so that its stream continues.
-func (s *site) hold() (unlock func()) {
-	s.t.Helper()
-	run, err := journal.Open(filepath.Join(journal.RunsDir(s.state), s.ids[len(s.ids)-1]))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	unlock, err = run.Lock()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(unlock)
-	return unlock
-}
+func (s *site) hold() (unlock func()) { return HoldRun(s.t, s.state, s.ids[len(s.ids)-1]) }
 
 func (s *site) append(file, text string) {
 	s.t.Helper()

@@ -104,3 +104,18 @@ func writeSample(t testing.TB, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// HoldRun locks a run, as its agent does, so that its stream continues, until the test or leave ends it.
+func HoldRun(t testing.TB, stateDir, id string) (leave func()) {
+	t.Helper()
+	run, err := journal.Open(filepath.Join(journal.RunsDir(stateDir), id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave, err = run.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(leave)
+	return leave
+}
