@@ -12,7 +12,7 @@ var nan = math.NaN()
 
 // TestScales checks for arbitrary data that ticks ascend, are few, and lie inside the frame.
 func TestScales(t *testing.T) {
-	finite := rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(-1e9, 1e9), rapid.Float64Range(1e-9, 1e-6), rapid.SampledFrom([]float64{0, 1, 1e12, math.NaN()}))
+	finite := rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(-1e9, 1e9), rapid.Float64Range(1e-9, 1e-6), rapid.SampledFrom([]float64{0, 1, 1e12, 2.121995791e-314, math.NaN()}))
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(finite, 0, 12).Draw(t, "values")
 		for name, s := range map[string]*Scale{

@@ -21,7 +21,7 @@ type Scale struct {
 func (s *Scale) At(v float64) float64 {
 	lo, hi := s.Min, s.Max
 	if s.Log {
-		lo, hi, v = math.Log(lo), math.Log(hi), math.Log(v)
+		lo, hi, v = math.Log(lo), math.Log(hi), math.Log(max(v, leastOfLog))
 	}
 	if hi == lo {
 		return s.From
@@ -37,11 +37,18 @@ func (s *Scale) value(fraction float64) float64 {
 	return s.Min + fraction*(s.Max-s.Min)
 }
 
+// leastOfLog is the least value of a logarithmic axis: those below are drawn there. Powers of ten of subnormal numbers
+// are not exact.
+const leastOfLog = 1e-300
+
 // NewScale returns an axis over the known values with about n ticks. If zero is set, the axis includes 0.
 func NewScale(values []float64, n int, zero, log bool) *Scale {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
 		if Known(v) && (!log || v > 0) {
+			if log {
+				v = max(v, leastOfLog)
+			}
 			lo, hi = math.Min(lo, v), math.Max(hi, v)
 		}
 	}
