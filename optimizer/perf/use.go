@@ -10,6 +10,8 @@ type Utilization struct {
 	// CPUs is the mean number of busy CPUs, GPUs the number of GPUs that did any work.
 	CPUs float64 `json:"cpus,omitempty"`
 	GPUs float64 `json:"gpus,omitempty"`
+	// GPUBusy is the share of the time, 0 to 1, in which a GPU executed anything, mean over those that did any work.
+	GPUBusy float64 `json:"gpu_busy,omitempty"`
 }
 
 // The likelihoods below are mixtures, with weights and widths chosen here; each contains a share of unexplained values,
@@ -17,12 +19,21 @@ type Utilization struct {
 const (
 	unexplained = 0.05
 	// computeSD is the standard deviation of the measured from the modelled share of computing, cpusSD that of the logarithm
-	// of the busy CPUs, gpusSD that of the binary logarithm of the GPUs in use.
-	computeSD, cpusSD, gpusSD = 0.04, 0.12, 0.15
+	// of the busy CPUs, gpusSD that of the binary logarithm of the GPUs in use, busySD that of the share in which GPUs are busy.
+	computeSD, cpusSD, gpusSD, busySD = 0.04, 0.12, 0.15, 0.04
 )
 
 func normalDensity(x, sd float64) float64 {
 	return math.Exp(-x*x/(2*sd*sd)) / (sd * math.Sqrt(2*math.Pi))
+}
+
+// uniformDensity is the density at x of a value that is uniform in [lo, hi] and measured with the error busySD.
+func uniformDensity(x, lo, hi float64) float64 {
+	if hi-lo < busySD/4 {
+		return normalDensity(x-hi, busySD)
+	}
+	below := func(v float64) float64 { return math.Erfc(-v/(busySD*math.Sqrt2)) / 2 }
+	return (below(x-lo) - below(x-hi)) / (hi - lo)
 }
 
 // logUse implements form. A training that synchronises with its GPUs in each step waits for its input exactly while the
@@ -42,6 +53,16 @@ func (f pollux) logUse(nat []float64, p point, u Utilization) (log float64) {
 			ahead += bound / share
 		}
 		log += math.Log(0.55*exact + 0.4*ahead + unexplained)
+	}
+	if u.GPUBusy > 0 {
+		// Most trainings keep a GPU busy while they compute; small kernels leave gaps, and a GPU that waits for the others
+		// counts as busy.
+		share, some, waits := compute/total, 0.3, 0.0
+		if p.gpus > 1 {
+			some, waits = 0.2, 0.15
+		}
+		log += math.Log((1-some-waits-unexplained)*uniformDensity(u.GPUBusy, 0.8*share, share) +
+			some*uniformDensity(u.GPUBusy, 0, share) + waits*uniformDensity(u.GPUBusy, share, 1) + unexplained)
 	}
 	if u.CPUs > 0 && u.CPUs < 0.95*p.cpus { // otherwise the input could use more
 		// The processes of the training use up to one CPU for each GPU, the others prepare the input.

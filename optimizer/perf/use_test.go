@@ -38,6 +38,14 @@ func TestUtilizationTellsWhereTheTimeGoes(t *testing.T) {
 		t.Errorf("one of four GPUs works: it gives %.2f of the pace, want all", ignored)
 	}
 
+	idle, busy := fit(gpu, Utilization{GPUBusy: 0.25, GPUs: 4, CPUs: 8}), fit(gpu, Utilization{GPUBusy: 0.97, GPUs: 4, CPUs: 2})
+	if i, b := gain(idle, gpu, 8, 8), gain(busy, gpu, 8, 8); i > 1.3 || b < 1.7 {
+		t.Errorf("twice the GPUs are %.2f times as fast where they are busy 25 %% of the time, %.2f times with 97 %%, want 1.3 at most and 1.7 at least", i, b)
+	}
+	if i, b := gain(idle, gpu, 2, 8), gain(busy, gpu, 2, 8); i < 0.65 || b > 0.6 {
+		t.Errorf("half of the GPUs give %.2f of the pace where they are busy 25 %% of the time, %.2f with 97 %%, want 0.65 at least and a half", i, b)
+	}
+
 	if fewer := gain(fit(cpu, Utilization{CPUs: 1.1}), cpu, 0, 2); fewer < 0.85 {
 		t.Errorf("1.1 of 8 CPUs busy: two CPUs give %.2f of the pace, want nearly all", fewer)
 	}
@@ -68,6 +76,7 @@ func TestAnyUtilizationFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := Utilization{
 			Compute: rapid.Float64Range(0, 1).Draw(t, "compute"),
+			GPUBusy: rapid.Float64Range(0, 1).Draw(t, "busy"),
 			CPUs:    rapid.Float64Range(0, 100).Draw(t, "cpus"),
 			GPUs:    rapid.Float64Range(0, 16).Draw(t, "gpus"),
 		}

@@ -42,6 +42,15 @@ func (b *evaluation) add(o outcome) int {
 	return i
 }
 
+// comparable returns the positions of the candidates that define the scale of a comparison: the feasible ones, or all that are
+// predicted if none is feasible.
+func (b *evaluation) comparable() []int {
+	if safe := where(b.cs, feasible); len(safe) > 0 {
+		return safe
+	}
+	return where(b.cs, finite)
+}
+
 func (b *evaluation) mark() {
 	for i := range b.cs {
 		b.cs[i].OnFront = false

@@ -172,19 +172,20 @@ func TestRevert(t *testing.T) {
 		change func(*Snapshot)
 		want   int // CPUs; 0 means stay
 	}{
-		"slower":                     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, nil, 16},
-		"slower, total unknown":      {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total = 0 }, 16},
-		"slower, nothing fitted":     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total, s.Model = 0, nil }, 16},
-		"faster":                     {[]Trial{trial(cpu(16), 3), trial(cpu(4), 1)}, nil, 0},
-		"within noise":               {[]Trial{trial(cpu(16), 1), trial(cpu(4), 1.03)}, nil, 0},
-		"the best of several":        {[]Trial{trial(cpu(16), 2), trial(cpu(8), 1), trial(cpu(4), 3)}, nil, 8},
-		"not measured here":          {[]Trial{trial(cpu(16), 1), {Allocation: cpu(4)}}, nil, 0},
-		"too late to pay":            {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Done = 99 }, 0},
-		"cannot be resumed":          {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Resumable = false }, 0},
-		"cheaper, as was wanted":     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Preference = Preference{Cost: 1} }, 0},
-		"neither meets the deadline": {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(3.5) }, 0},
-		"both meet the deadline":     {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(40) }, 2},
-		"faster, as the deadline is": {[]Trial{trial(cpu(2), 5), trial(cpu(4), 3.5)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Resource: 1}, minutes(6) }, 0},
+		"slower":                      {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, nil, 16},
+		"slower, total unknown":       {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total = 0 }, 16},
+		"slower, nothing fitted":      {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total, s.Model = 0, nil }, 16},
+		"faster":                      {[]Trial{trial(cpu(16), 3), trial(cpu(4), 1)}, nil, 0},
+		"within noise":                {[]Trial{trial(cpu(16), 1), trial(cpu(4), 1.03)}, nil, 0},
+		"the best of several":         {[]Trial{trial(cpu(16), 2), trial(cpu(8), 1), trial(cpu(4), 3)}, nil, 8},
+		"not measured here":           {[]Trial{trial(cpu(16), 1), {Allocation: cpu(4)}}, nil, 0},
+		"too late to pay":             {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Done = 99 }, 0},
+		"cannot be resumed":           {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Resumable = false }, 0},
+		"cheaper, as was wanted":      {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Preference = Preference{Cost: 1} }, 0},
+		"neither meets the deadline":  {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(3.5) }, 0},
+		"both meet the deadline":      {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(40) }, 2},
+		"worse, as the choice weighs": {[]Trial{trial(cpu(16), 1.2), trial(cpu(1), 4.2), trial(cpu(4), 2.6)}, func(s *Snapshot) { s.Total, s.Model, s.Preference = 0, nil, Preference{Time: 1, Cost: 1} }, 0},
+		"faster, as the deadline is":  {[]Trial{trial(cpu(2), 5), trial(cpu(4), 3.5)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Resource: 1}, minutes(6) }, 0},
 	}
 	for name, c := range cases {
 		s := base

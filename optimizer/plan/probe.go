@@ -27,10 +27,7 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	b := newEvaluation(s)
 	fallback := b.fallback()
 	affordable = slices.DeleteFunc(slices.Clone(affordable), func(a resources.Allocation) bool { return !b.probeKeepsFallback(a, fallback) })
-	among := where(b.cs, feasible)
-	if len(among) == 0 {
-		among = where(b.cs, finite)
-	}
+	among := b.comparable()
 	if len(among) == 0 {
 		return nil, ""
 	}

@@ -33,6 +33,7 @@ type mergedSegment struct {
 	at   resources.Allocation
 	pace float64 // median seconds per unit, NaN when not measured
 	sd   float64 // of log pace
+	rate float64 // see setRates
 }
 
 // mergeSegments merges consecutive trials at the same allocation.
@@ -55,6 +56,7 @@ func mergeSegments(s Snapshot) []mergedSegment {
 		last.pace = stat.Median(units)
 		last.sd = math.Hypot(unitNoise(s)/math.Sqrt(float64(len(units))), wander)
 	}
+	setRates(s, out)
 	return out
 }
 
@@ -66,18 +68,43 @@ func unitNoise(s Snapshot) float64 {
 	return s.Model.UnitNoise()
 }
 
-// rate returns the expense of a unit of work in the preference: the weighted sum of the logarithms of seconds, USD
-// and resource share. Differences of rates are relative changes.
-func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
+// setRates sets the rates of measured segments: the logarithm of the weighted sum of the seconds, USD and resource share of a
+// unit of work, each relative to its least value among the feasible candidates, as in Select; without a model, among the
+// segments. Differences of rates are relative changes of what is preferred.
+func setRates(s Snapshot, all []mergedSegment) {
+	if len(all) < 2 {
+		return // nothing is compared
+	}
 	w := s.Preference.normalised()
-	sum := (w.Time + w.Cost) * math.Log(pace)
-	if hourly := float64(s.Rates.Hourly(a)); hourly > 0 {
-		sum += w.Cost * math.Log(hourly)
+	best := scale{math.Inf(1), math.Inf(1), math.Inf(1)}
+	point := func(a resources.Allocation, pace float64) [3]float64 {
+		usd := pace
+		if hourly := float64(s.Rates.Hourly(a)); hourly > 0 {
+			usd *= hourly
+		}
+		return [3]float64{pace, usd, perf.ResourceShare(a, s.Limits)}
 	}
-	if share := perf.ResourceShare(a, s.Limits); share > 0 {
-		sum += w.Resource * math.Log(share)
+	extend := func(a resources.Allocation, pace float64) {
+		for d, v := range point(a, pace) {
+			if v < best[d] { // false for NaN
+				best[d] = v
+			}
+		}
 	}
-	return sum
+	if s.Model != nil && max(w.Time, w.Cost, w.Resource) < 1 { // the scale of a single objective does not matter
+		b := newEvaluation(s)
+		for _, i := range b.comparable() {
+			extend(b.cs[i].Allocation, s.Model.UnitSeconds(b.cs[i].Allocation).P50)
+		}
+	}
+	if math.IsInf(best[0], 1) {
+		for _, x := range all {
+			extend(x.at, x.pace)
+		}
+	}
+	for i := range all {
+		all[i].rate = math.Log1p(best.regret(point(all[i].at, all[i].pace), w))
+	}
 }
 
 // worse reports whether a measured stay is significantly worse than another in the preference, and better in no
@@ -85,7 +112,7 @@ func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
 func worse(s Snapshot, a, than mergedSegment) bool {
 	w := s.Preference.normalised()
 	noise := surely * math.Hypot(a.sd, than.sd)
-	if !(rate(s, a.at, a.pace)-rate(s, than.at, than.pace) > max(noise*(w.Time+w.Cost), wander)) {
+	if !(a.rate-than.rate > max(noise*(w.Time+w.Cost), wander)) {
 		return false
 	}
 	slower := math.Log(a.pace / than.pace)
@@ -150,7 +177,7 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 	f := newForecast(s)
 	var best *mergedSegment
 	for i, meets := range f.meeting(all) {
-		if x := all[i]; meets && !x.at.SameShape(here.at) && (best == nil || rate(s, x.at, x.pace) < rate(s, best.at, best.pace)) {
+		if x := all[i]; meets && !x.at.SameShape(here.at) && (best == nil || x.rate < best.rate) {
 			best = &all[i]
 		}
 	}
@@ -162,7 +189,7 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 		return nil, ""
 	}
 	if left := s.Total - s.Done; s.Total > 0 {
-		gain := left * best.pace * math.Expm1(rate(s, here.at, here.pace)-rate(s, best.at, best.pace))
+		gain := left * best.pace * math.Expm1(here.rate-best.rate)
 		if way == restart && gain < s.Restart.P50 {
 			return nil, ""
 		}

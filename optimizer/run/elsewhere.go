@@ -370,13 +370,8 @@ func (r *run) measuringSeconds(unit float64) float64 {
 	return max((1+blocks)*unit, unit+r.probeTime().Seconds())
 }
 
-// probeTime returns the minimum time for which a pace is timed; 0 without one.
-func (r *run) probeTime() time.Duration {
-	if r.Progress.Unit == "step" {
-		return stepsShown
-	}
-	return 0
-}
+// probeTime returns the minimum time for which a probe is timed.
+func (r *run) probeTime() time.Duration { return r.Progress.ProbeTime(r.restartCost().P50) }
 
 // probeDir returns the directory of a probe.
 func (r *run) probeDir(key string) string {

@@ -31,6 +31,24 @@ func (p *Progress) MeasuredEnough(s *Segment) bool {
 	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit.Seconds()
 }
 
+// ProbedEnough reports whether the probe of a segment may end: its pace is measured, for at least ProbeTime.
+func (p *Progress) ProbedEnough(s *Segment) bool {
+	return p.MeasuredEnough(s) && (s.RestartFrom == 0 || s.Timed >= p.ProbeTime((s.FirstRowAt-s.RestartFrom).Seconds()).Seconds())
+}
+
+// ProbeTime returns the minimum time for which a probe is timed after a restart of the given seconds: a longer measurement
+// adds little to the cost of the restart.
+func (p *Progress) ProbeTime(restart float64) time.Duration {
+	least := time.Duration(probeShare * restart * float64(time.Second))
+	if p.Unit == "step" {
+		least = max(least, stepsShown)
+	}
+	return least
+}
+
+// probeShare is the minimum time for which a probe is timed, relative to the restart before it.
+const probeShare = 0.1
+
 // stepsShown is the time for which steps are timed before they count as measured.
 const stepsShown = 5 * time.Second
 
@@ -73,7 +91,7 @@ func (r *run) probeStep() {
 		return // the job only writes its last output
 	}
 	seg := r.Progress.Current()
-	if !r.Progress.MeasuredEnough(seg) {
+	if !r.Progress.ProbedEnough(seg) {
 		r.abandonSlowProbe(seg)
 		return
 	}

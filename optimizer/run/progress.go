@@ -100,6 +100,7 @@ func (c *countedSteps) add(o countedSteps) {
 type usage struct {
 	perf.Utilization
 	Samples  int     `json:"samples"`    // of the machine, while no other program took the job's CPUs
+	Busy     float64 `json:"busy_gpus"`  // mean number of busy GPUs
 	Stepping float64 `json:"stepping_s"` // between steps of a training with loader processes
 }
 
@@ -112,7 +113,7 @@ const (
 // known returns the utilization as far as there is evidence.
 func (u *usage) known() (out perf.Utilization) {
 	if u.Samples >= usageSamples {
-		out.CPUs, out.GPUs = u.CPUs, u.GPUs
+		out.CPUs, out.GPUs, out.GPUBusy = u.CPUs, u.GPUs, u.GPUBusy
 	}
 	if u.Stepping >= usageStepping {
 		out.Compute = u.Compute
@@ -128,8 +129,17 @@ func (u *usage) sample(s *monitor.Sample, disturbed bool) {
 	}
 	u.Samples++
 	u.CPUs += (cpus - u.CPUs) / float64(u.Samples)
-	working := stat.Count(s.GPUs, func(g monitor.GPUSample) bool { return g.UtilPercent > 0 })
-	u.GPUs = max(u.GPUs, float64(working))
+	working, busy := 0.0, 0.0
+	for _, g := range s.GPUs {
+		if g.UtilPercent > 0 {
+			working, busy = working+1, busy+g.UtilPercent/100
+		}
+	}
+	u.GPUs = max(u.GPUs, working)
+	u.Busy += (busy - u.Busy) / float64(u.Samples)
+	if u.GPUs > 0 {
+		u.GPUBusy = min(1, u.Busy/u.GPUs)
+	}
 }
 
 // step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has

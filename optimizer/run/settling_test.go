@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -157,5 +158,36 @@ func TestPredictionAfterAWait(t *testing.T) {
 	}
 	if p := rec.Plan.Prediction; p.AtS < 3600 || p.QueueSeconds == nil || *p.QueueSeconds != 3600 || rec.RealisedSeconds() != rec.Outcome.Seconds || !contains(p.Seconds, float64(rec.RealisedSeconds())) {
 		t.Errorf("prediction %+v, compared with %v s of %v s; want one that includes an hour", p, rec.RealisedSeconds(), rec.Outcome.Seconds)
+	}
+}
+
+// TestProbeLastsAsItsRestart: a probe of short units is timed for a tenth of the restart before it; one long unit suffices.
+func TestProbeLastsAsItsRestart(t *testing.T) {
+	for _, c := range []struct{ unit, restart, want float64 }{{0.5, 50, 5}, {0.5, 2, 1}, {40, 300, 40}} {
+		p := &Progress{}
+		p.Begin(0, resources.Allocation{CPUs: 4}, "probe", true)
+		row := &trainlog.Row{}
+		row.Set(trainlog.TotalEpochs, 1000)
+		clock, done := 10.0, 0.0
+		next := func() *Segment {
+			done++
+			row.Set(trainlog.Epoch, done)
+			row.Set(trainlog.EpochTime, c.unit)
+			p.Add(row, time.Duration(clock*float64(time.Second)))
+			return p.Current()
+		}
+		for range 5 {
+			clock += c.unit
+			next()
+		}
+		seg := p.Begin(time.Duration(clock*float64(time.Second)), resources.Allocation{CPUs: 2}, "probe", true)
+		seg.RestartFrom = time.Duration(clock * float64(time.Second))
+		clock += c.restart
+		for seg = next(); !p.ProbedEnough(seg) && done < 100; seg = next() {
+			clock += c.unit
+		}
+		if math.Abs(seg.Timed-c.want) > c.unit {
+			t.Errorf("units of %g s after a restart of %g s: timed for %g s, want %g", c.unit, c.restart, seg.Timed, c.want)
+		}
 	}
 }

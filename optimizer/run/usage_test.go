@@ -29,7 +29,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("%+v of two samples, want nothing yet", got)
 	}
 	u.sample(at(3, 20, 30, math.NaN()), false)
-	if got, want := u.known(), (perf.Utilization{CPUs: 3, GPUs: 2}); got != want {
+	if got, want := u.known(), (perf.Utilization{CPUs: 3, GPUs: 2, GPUBusy: 1.1 / 3 / 2}); math.Abs(got.GPUBusy-want.GPUBusy) > 1e-9 || got.CPUs != want.CPUs || got.GPUs != want.GPUs {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 

@@ -63,7 +63,8 @@ type job struct {
 	// Tight marks a feasible job in which fewer than one candidate in five meets the SLA.
 	Tight bool
 
-	onSpot bool
+	onSpot   bool
+	observed bool // the run has an observer
 }
 
 // Generator draws jobs. A job depends on the options and its index alone: jobs may be drawn in any order and on any number
@@ -81,7 +82,9 @@ type job struct {
 //	input pipeline   CPUs that keep one GPU busy, log-uniform 0.5–16; saturation log-uniform 4–64 CPUs; corner 4–10
 //	CPU jobs         serial share log-uniform 0.5–30 %; saturation log-uniform 2–128 CPUs; half with coherency, log-uniform
 //	                 10⁻⁵–10⁻³ per CPU; one in five slows down with more CPUs: coherency log-uniform 0.01–0.3 per CPU
-//	baseline time    log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
+//	observer         two of three jobs have one
+//	baseline time    log-uniform 0.3–24 h; units, as the job reports them: with an observer, which counts steps, and for half
+//	                 of the others, which print a line every few steps, log-uniform 400–2,000; epochs log-uniform 20–400
 //	restart          that of the kind (CPU jobs: log-uniform 5–60 s) × 0.8–1.25; start-up 0.5–1 of it
 //	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where a spot price exists
 //	spot             a trace from a random tick, or times up and away exponential with the means of drawSpot
@@ -190,10 +193,14 @@ func (d *Generator) try(rng *rand.Rand) (job, bool) {
 	}
 	j.Baseline = drawBaseline(rng, j.Limits, j.Baseline.BatchSize)
 	seconds := 3600 * logUniform(rng, 0.3, 24)
-	j.Units = math.Round(logUniform(rng, 20, 400)) // one log line per epoch
+	j.observed = rand.New(rand.NewPCG(math.Float64bits(seconds), 0x05ed)).IntN(3) > 0
+	epochs, steps := logUniform(rng, 20, 400), 0.0
 	if rng.IntN(2) == 0 {
-		j.Units = math.Round(logUniform(rng, 400, 2000)) // one log line every few steps
+		steps = logUniform(rng, 400, 2000)
+	} else if j.observed {
+		steps = 400 * math.Pow(epochs/20, math.Log(5)/math.Log(20)) // the same quantile of 400–2,000
 	}
+	j.Units = math.Round(cmp.Or(steps, epochs))
 	j.UnitSamples = seconds / j.Units / j.Workload.UnitSeconds(j.Baseline)
 	j.Workload = work(j.UnitSamples)
 	j.Restart *= logUniform(rng, 0.8, 1.25)

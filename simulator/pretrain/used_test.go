@@ -19,6 +19,9 @@ func TestUsedIsWithinTheAllocation(t *testing.T) {
 			if u.Compute < 0 || u.Compute > 1 || u.CPUs < 0 || u.CPUs > float64(a.CPUs) || u.GPUs != float64(a.GPUs) || math.IsNaN(u.Compute+u.CPUs) {
 				t.Fatalf("%s at %v: %+v", j.Name, a, u)
 			}
+			if a.GPUs > 0 != (u.GPUBusy > 0) || u.GPUBusy > 1 {
+				t.Fatalf("%s at %v: GPUs are busy for %g of the time", j.Name, a, u.GPUBusy)
+			}
 			w, ok := j.Workload.(pipelined)
 			if share := 1.0; u.Compute > 0 {
 				if ok {

@@ -88,6 +88,7 @@ func (r *runner) snapshot() plan.Snapshot {
 	if !r.started {
 		return s
 	}
+	s.ProbeTime = r.progress.ProbeTime(s.Restart.P50)
 	s.Elapsed, s.Spent = seconds(r.x.Elapsed), cost.USD(r.x.SpentUSD)
 	current := r.x.Current
 	s.Current = &current

@@ -155,7 +155,7 @@ func runJob(job Job, o Options, with func(*runner) strategy) (*outcome, error) {
 // probeStep decides during measurements whether to continue, to measure elsewhere or to plan, as the agent's
 // probeStep.
 func (r *runner) probeStep(s strategy) {
-	if !r.progress.MeasuredEnough(r.progress.Current()) && !r.probeBudgetExhausted() {
+	if !r.progress.ProbedEnough(r.progress.Current()) && !r.probeBudgetExhausted() {
 		return
 	}
 	if r.probes++; r.probes > 1 {
