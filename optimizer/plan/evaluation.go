@@ -5,9 +5,10 @@ type evaluation struct {
 	forecast   *forecast
 	preference Preference
 	outcomes   []outcome
-	cs         []Candidate // the candidates of outcomes, front marked
-	current    int         // position of Current, -1 without one
-	baseline   int         // position of Baseline, -1 when not allowed
+	cs         []Candidate     // the candidates of outcomes, front marked
+	current    int             // position of Current, -1 without one
+	baseline   int             // position of Baseline, -1 when not allowed
+	rated      []mergedSegment // see segments
 }
 
 // newEvaluation predicts all allowed allocations, excludes those slower than a held baseline and marks the front.

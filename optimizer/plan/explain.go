@@ -106,7 +106,7 @@ func (b *evaluation) preferBaseline(nearest int) int {
 	if own < likelyChance || own < b.outcomes[nearest].odds()-baselineChanceMargin {
 		return nearest
 	}
-	all := mergeSegments(s)
+	all := b.segments()
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
 	among := []int{i}
 	for j, c := range b.cs {

@@ -185,6 +185,7 @@ func TestRevert(t *testing.T) {
 		"neither meets the deadline":  {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(3.5) }, 0},
 		"both meet the deadline":      {[]Trial{trial(cpu(16), 1.2), trial(cpu(2), 2.97), trial(cpu(4), 2.95)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Cost: 1}, minutes(40) }, 2},
 		"worse, as the choice weighs": {[]Trial{trial(cpu(16), 1.2), trial(cpu(1), 4.2), trial(cpu(4), 2.6)}, func(s *Snapshot) { s.Total, s.Model, s.Preference = 0, nil, Preference{Time: 1, Cost: 1} }, 0},
+		"free of charge":              {[]Trial{trial(cpu(16), 1), trial(cpu(4), 1.7)}, func(s *Snapshot) { s.Total, s.Model, s.Rates, s.Preference = 0, nil, cost.Rates{}, Preference{1, 1, 1} }, 0},
 		"faster, as the deadline is":  {[]Trial{trial(cpu(2), 5), trial(cpu(4), 3.5)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Resource: 1}, minutes(6) }, 0},
 	}
 	for name, c := range cases {
@@ -259,7 +260,7 @@ func TestNoMoveBeyondTheLimit(t *testing.T) {
 		last := s.Trials[len(s.Trials)-1].Allocation
 		s.Current = &last
 		most := 3
-		for all, i := mergeSegments(s), 1; i < n; i++ {
+		for all, i := rated(s), 1; i < n; i++ {
 			if worse(s, all[0], all[i]) {
 				most = 4
 			}

@@ -54,7 +54,7 @@ func (b *evaluation) excludeSlower() {
 // unknown total, only allocations measured in this run or before, and the baseline, are open. The baseline and the
 // current allocation are open whenever feasible.
 func (b *evaluation) eligible() []int {
-	s, all := b.forecast.s, mergeSegments(b.forecast.s)
+	s, all := b.forecast.s, b.segments()
 	safe := where(b.cs, feasible)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, safe))
 	var out []int

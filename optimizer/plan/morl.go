@@ -150,7 +150,7 @@ func (a *Agent) decide(s Snapshot, base Plan, settings MORL) Plan {
 	l := &Learned{Agent: fmt.Sprintf("%s, %d decisions", a.Meta.Agent, a.Meta.Stats.Steps), Weights: w, Actions: a.Meta.Shape.Actions}
 	l.Action, l.Walk = a.walk(o, s, w)
 	cs := slices.Clone(base.Candidates)
-	all := mergeSegments(s)
+	all := rated(s)
 	current, model := -1, -1
 	var among []int
 	for i, c := range cs {

@@ -23,7 +23,7 @@ func (b *evaluation) recourse(i int, among []int) int {
 	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likelyChance || !finite(o.Candidate) {
 		return -1
 	}
-	if i != b.current && movesLeft(s) < 2 { // one move to i, one away from it
+	if i != b.current && movesLeft(s, b.segments()) < 2 { // one move to i, one away from it
 		return -1
 	}
 	for _, limit := range o.Breaks { // only excesses of time and money can be averted
@@ -74,7 +74,7 @@ func (b *evaluation) choose() (chosen, back int) {
 	edge := frontAmong(b.cs, safe)
 	ways := make(map[int]int)
 	among := slices.Clone(safe)
-	all := mergeSegments(b.forecast.s)
+	all := b.segments()
 	for i := range b.cs {
 		if b.cs[i].Slower || measuredWorse(b.forecast.s, all, b.cs[i].Allocation) {
 			continue

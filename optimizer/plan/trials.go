@@ -34,6 +34,8 @@ type mergedSegment struct {
 	pace float64 // median seconds per unit, NaN when not measured
 	sd   float64 // of log pace
 	rate float64 // see setRates
+	// paced is the share of the weighted sum that is proportional to the pace: the relative change of the sum by that of the pace.
+	paced float64
 }
 
 // mergeSegments merges consecutive trials at the same allocation.
@@ -56,7 +58,6 @@ func mergeSegments(s Snapshot) []mergedSegment {
 		last.pace = stat.Median(units)
 		last.sd = math.Hypot(unitNoise(s)/math.Sqrt(float64(len(units))), wander)
 	}
-	setRates(s, out)
 	return out
 }
 
@@ -68,21 +69,34 @@ func unitNoise(s Snapshot) float64 {
 	return s.Model.UnitNoise()
 }
 
-// setRates sets the rates of measured segments: the logarithm of the weighted sum of the seconds, USD and resource share of a
-// unit of work, each relative to its least value among the feasible candidates, as in Select; without a model, among the
-// segments. Differences of rates are relative changes of what is preferred.
-func setRates(s Snapshot, all []mergedSegment) {
-	if len(all) < 2 {
-		return // nothing is compared
+// rated returns the merged segments with their rates; see setRates.
+func rated(s Snapshot) []mergedSegment {
+	all := mergeSegments(s)
+	if w := s.Preference.normalised(); s.Model != nil && len(all) > 1 && max(w.Time, w.Cost, w.Resource) < 1 {
+		setRates(s, all, newEvaluation(s))
+	} else {
+		setRates(s, all, nil) // the scale of a single objective does not matter
 	}
+	return all
+}
+
+// segments returns the merged segments of the run with their rates.
+func (b *evaluation) segments() []mergedSegment {
+	if b.rated == nil {
+		b.rated = mergeSegments(b.forecast.s)
+		setRates(b.forecast.s, b.rated, b)
+	}
+	return b.rated
+}
+
+// setRates sets the rates of measured segments: the logarithm of the weighted sum of the seconds, USD and resource share of a
+// unit of work, each relative to its least value among the feasible candidates of b, as in Select; without b, among the
+// segments. Differences of rates are relative changes of what is preferred.
+func setRates(s Snapshot, all []mergedSegment, b *evaluation) {
 	w := s.Preference.normalised()
 	best := scale{math.Inf(1), math.Inf(1), math.Inf(1)}
 	point := func(a resources.Allocation, pace float64) [3]float64 {
-		usd := pace
-		if hourly := float64(s.Rates.Hourly(a)); hourly > 0 {
-			usd *= hourly
-		}
-		return [3]float64{pace, usd, perf.ResourceShare(a, s.Limits)}
+		return [3]float64{pace, pace * float64(s.Rates.Hourly(a)), perf.ResourceShare(a, s.Limits)}
 	}
 	extend := func(a resources.Allocation, pace float64) {
 		for d, v := range point(a, pace) {
@@ -91,8 +105,7 @@ func setRates(s Snapshot, all []mergedSegment) {
 			}
 		}
 	}
-	if s.Model != nil && max(w.Time, w.Cost, w.Resource) < 1 { // the scale of a single objective does not matter
-		b := newEvaluation(s)
+	if b != nil {
 		for _, i := range b.comparable() {
 			extend(b.cs[i].Allocation, s.Model.UnitSeconds(b.cs[i].Allocation).P50)
 		}
@@ -102,19 +115,28 @@ func setRates(s Snapshot, all []mergedSegment) {
 			extend(x.at, x.pace)
 		}
 	}
+	if w.Cost == 1 && best[1] == 0 { // without prices the time decides, as in Select
+		w = Preference{Time: 1}
+	}
 	for i := range all {
-		all[i].rate = math.Log1p(best.regret(point(all[i].at, all[i].pace), w))
+		x := &all[i]
+		p := point(x.at, x.pace)
+		x.rate = math.Log1p(best.regret(p, w))
+		for d, weight := range [2]float64{w.Time, w.Cost} {
+			if best[d] > 0 {
+				x.paced += weight * p[d] / best[d] / math.Exp(x.rate)
+			}
+		}
 	}
 }
 
 // worse reports whether a measured stay is significantly worse than another in the preference, and better in no
 // objective that the SLA limits.
 func worse(s Snapshot, a, than mergedSegment) bool {
-	w := s.Preference.normalised()
-	noise := surely * math.Hypot(a.sd, than.sd)
-	if !(a.rate-than.rate > max(noise*(w.Time+w.Cost), wander)) {
+	if !(a.rate-than.rate > max(surely*math.Hypot(a.paced*a.sd, than.paced*than.sd), wander)) {
 		return false
 	}
+	noise := surely * math.Hypot(a.sd, than.sd)
 	slower := math.Log(a.pace / than.pace)
 	dearer := slower + math.Log(float64(s.Rates.Hourly(a.at))/float64(s.Rates.Hourly(than.at)))
 	timed := s.Spec.TimeMax > 0 || s.Spec.ThroughputMin > 0
@@ -126,14 +148,13 @@ func moves(s Snapshot) int { return max(0, len(mergeSegments(s))-1) }
 
 // MovesLeft reports whether a run may still move. If not, Worth, StayUnlessWorth, Revert, RescueProbe and NextProbe all
 // refuse.
-func MovesLeft(s Snapshot) bool { return movesLeft(s) > 0 }
+func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves || movesLeft(s, rated(s)) > 0 }
 
 // MayProbe reports whether a running job may be probed again: a further move must remain to use the result.
-func MayProbe(s Snapshot) bool { return movesLeft(s) > 1 }
+func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 || movesLeft(s, rated(s)) > 1 }
 
-// movesLeft returns the number of moves that are left to a run; a measured gain adds one.
-func movesLeft(s Snapshot) int {
-	all := mergeSegments(s)
+// movesLeft returns the number of moves that are left to a run with the given rated segments; a measured gain adds one.
+func movesLeft(s Snapshot, all []mergedSegment) int {
 	for _, x := range all {
 		if worse(s, all[0], x) { // a gain
 			return maxMoves + 2 - len(all)
@@ -166,8 +187,8 @@ func measuredWorse(s Snapshot, all []mergedSegment, a resources.Allocation) bool
 // remaining work must win back the restart, and of the measured allocations only those qualify that meet the SLA with
 // 95 % probability, or as probably as the best of them. Revert also returns nil when no move is left.
 func Revert(s Snapshot) (*resources.Allocation, string) {
-	all := mergeSegments(s)
-	if len(all) < 2 || s.Current == nil || !MovesLeft(s) {
+	all := rated(s)
+	if len(all) < 2 || s.Current == nil || movesLeft(s, all) < 1 {
 		return nil, ""
 	}
 	here := all[len(all)-1]

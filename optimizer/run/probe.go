@@ -91,8 +91,12 @@ func (r *run) probeStep() {
 		return // the job only writes its last output
 	}
 	seg := r.Progress.Current()
-	if !r.Progress.ProbedEnough(seg) {
+	switch {
+	case r.Progress.ProbedEnough(seg):
+	case !r.Progress.MeasuredEnough(seg):
 		r.abandonSlowProbe(seg)
+		return
+	case !r.probesPaid(seg):
 		return
 	}
 	if len(r.rec.Probes) == 0 && r.Progress.settling(seg) {
@@ -123,15 +127,22 @@ func (r *run) stopMeasured() {
 // abandonSlowProbe ends a probe that has used up the budget of all probes without measuring its pace; the plan is then
 // made without it.
 func (r *run) abandonSlowProbe(seg *Segment) {
-	if len(r.rec.Probes) == 0 || r.model == nil {
-		return // the measurement of the baseline is never cut short
-	}
-	if budget, ok := r.probeBudget(); !ok || r.probesSpent()+r.spent()-seg.StartUSD < budget {
+	if !r.probesPaid(seg) {
 		return
 	}
 	r.event(Warning, "the probe at %s has not measured its pace within the probe budget: planning without it", seg.Allocation)
 	r.closeProbe(seg)
 	r.settle()
+}
+
+// probesPaid reports whether the probe of a segment has used up the budget of all probes. The measurement of the baseline is
+// never cut short.
+func (r *run) probesPaid(seg *Segment) bool {
+	if len(r.rec.Probes) == 0 || r.model == nil {
+		return false
+	}
+	budget, ok := r.probeBudget()
+	return ok && r.probesSpent()+r.spent()-seg.StartUSD >= budget
 }
 
 // closeProbe records the current segment as a probe.

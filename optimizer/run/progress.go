@@ -99,9 +99,11 @@ func (c *countedSteps) add(o countedSteps) {
 // usage is what a job used of its allocation while it worked, as running means.
 type usage struct {
 	perf.Utilization
-	Samples  int     `json:"samples"`    // of the machine, while no other program took the job's CPUs
-	Busy     float64 `json:"busy_gpus"`  // mean number of busy GPUs
-	Stepping float64 `json:"stepping_s"` // between steps of a training with loader processes
+	Samples int `json:"samples"` // of the machine, while no other program took the job's CPUs
+	// Busy is the mean number of busy GPUs over BusySamples samples, while no other program used them.
+	Busy        float64 `json:"busy_gpus"`
+	BusySamples int     `json:"busy_samples"`
+	Stepping    float64 `json:"stepping_s"` // between steps of a training with loader processes
 }
 
 // Fewer samples, or less time, are no evidence.
@@ -113,7 +115,10 @@ const (
 // known returns the utilization as far as there is evidence.
 func (u *usage) known() (out perf.Utilization) {
 	if u.Samples >= usageSamples {
-		out.CPUs, out.GPUs, out.GPUBusy = u.CPUs, u.GPUs, u.GPUBusy
+		out.CPUs, out.GPUs = u.CPUs, u.GPUs
+	}
+	if u.BusySamples >= usageSamples {
+		out.GPUBusy = u.GPUBusy
 	}
 	if u.Stepping >= usageStepping {
 		out.Compute = u.Compute
@@ -121,8 +126,9 @@ func (u *usage) known() (out perf.Utilization) {
 	return out
 }
 
-// sample adds a sample of the machine; disturbed is true if other programs may have had the job's CPUs.
-func (u *usage) sample(s *monitor.Sample, disturbed bool) {
+// sample adds a sample of the machine; disturbed is true if other programs may have had the job's CPUs, shared if they used its
+// GPUs.
+func (u *usage) sample(s *monitor.Sample, disturbed, shared bool) {
 	cpus := s.Tree.CPUPercent / 100
 	if disturbed || !(cpus > 0) {
 		return
@@ -136,10 +142,12 @@ func (u *usage) sample(s *monitor.Sample, disturbed bool) {
 		}
 	}
 	u.GPUs = max(u.GPUs, working)
-	u.Busy += (busy - u.Busy) / float64(u.Samples)
-	if u.GPUs > 0 {
-		u.GPUBusy = min(1, u.Busy/u.GPUs)
+	if shared || u.GPUs == 0 {
+		return
 	}
+	u.BusySamples++
+	u.Busy += (busy - u.Busy) / float64(u.BusySamples)
+	u.GPUBusy = min(1, u.Busy/u.GPUs)
 }
 
 // step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has

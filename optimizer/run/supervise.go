@@ -14,6 +14,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
 	"trainopt/optimizer/report/page"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -479,10 +480,21 @@ func (r *run) sample(ctx context.Context) {
 		seg.GPUSum += v
 		seg.GPUN++
 	}
-	if seg.FirstRowAt > 0 && seg.EndedAt == 0 {
+	if seg.FirstRowAt > 0 && seg.EndedAt == 0 && r.Pending == nil && !r.Progress.Finished() { // not while it saves or evaluates at its end
 		foreign := (s.Host.CPUPercent*r.sampler.machineCPUs - s.Tree.CPUPercent) / 100
-		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-float64(r.Current.CPUs)+foreignSlack)
+		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-float64(r.Current.CPUs)+foreignSlack, r.sharedGPUs(s.GPUs))
 	}
+}
+
+// sharedGPUs reports whether processes of others run on the job's devices. Those of another PID namespace cannot be told apart.
+func (r *run) sharedGPUs(gpus []monitor.GPUSample) bool {
+	if r.tree == nil || len(gpus) == 0 || (resources.Roots{}).PIDNamespace() {
+		return false
+	}
+	own, err := r.tree.PIDs()
+	return err == nil && slices.ContainsFunc(gpus, func(g monitor.GPUSample) bool {
+		return slices.ContainsFunc(g.PIDs, func(pid int) bool { return !slices.Contains(own, pid) })
+	})
 }
 
 // energyUsed returns the increase of the devices' energy counters since the last sample, joules. Decreasing counters (a

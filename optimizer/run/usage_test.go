@@ -1,14 +1,17 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"testing"
 	"time"
 
 	"trainopt/monitor"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
 	"trainopt/optimizer/perf"
+	"trainopt/resources"
 )
 
 func TestUsage(t *testing.T) {
@@ -21,16 +24,28 @@ func TestUsage(t *testing.T) {
 		}
 		return &s
 	}
-	u.sample(at(2, 0, 50), false)
-	u.sample(at(9), true) // others may have had the job's CPUs
-	u.sample(at(math.NaN()), false)
-	u.sample(at(4, 10, 0), false)
+	u.sample(at(2, 0, 50), false, false)
+	u.sample(at(9), true, false) // others may have had the job's CPUs
+	u.sample(at(math.NaN()), false, false)
+	u.sample(at(4, 10, 0), false, false)
 	if got := u.known(); got != (perf.Utilization{}) {
 		t.Errorf("%+v of two samples, want nothing yet", got)
 	}
-	u.sample(at(3, 20, 30, math.NaN()), false)
+	u.sample(at(3, 20, 30, math.NaN()), false, false)
 	if got, want := u.known(), (perf.Utilization{CPUs: 3, GPUs: 2, GPUBusy: 1.1 / 3 / 2}); math.Abs(got.GPUBusy-want.GPUBusy) > 1e-9 || got.CPUs != want.CPUs || got.GPUs != want.GPUs {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+
+	u.sample(at(3, 100, 100), false, true) // another program computes on them
+	if got := u.known().GPUBusy; math.Abs(got-1.1/3/2) > 1e-9 {
+		t.Errorf("busy for %v of the time, want %v", got, 1.1/3/2)
+	}
+	old := usage{Utilization: perf.Utilization{CPUs: 2, GPUs: 1}, Samples: 3600} // of an agent that did not record it
+	for range usageSamples {
+		old.sample(at(2, 95), false, false)
+	}
+	if got := old.known().GPUBusy; math.Abs(got-0.95) > 1e-9 {
+		t.Errorf("busy for %v of the time, want 0.95", got)
 	}
 
 	facts := func(pid, workers int, stepping, waiting time.Duration) *observe.Facts {
@@ -61,5 +76,43 @@ func TestUsage(t *testing.T) {
 	var back Segment
 	if err != nil || json.Unmarshal(text, &back) != nil || back.Used != u {
 		t.Errorf("%+v after a restart of the agent, want %+v (%v)", back.Used, u, err)
+	}
+}
+
+// fixed is a collector that reports the same busy GPU each time.
+type fixed struct{ util float64 }
+
+func (fixed) Name() string { return "fixed" }
+
+func (f fixed) Collect(_ context.Context, s *monitor.Sample) error {
+	s.Tree.CPUPercent, s.Host.CPUPercent = 100, 13
+	s.GPUs = []monitor.GPUSample{{UUID: "GPU-a", UtilPercent: f.util, MemoryGiB: 1, TotalGiB: 16, PowerW: math.NaN(), EnergyJ: math.NaN()}}
+	return nil
+}
+
+// TestUsageOfWorkOnly: a job that saves on request, or evaluates after its last step, is no evidence of what a step needs.
+func TestUsageOfWorkOnly(t *testing.T) {
+	for name, end := range map[string]func(*run){
+		"asked to stop": func(r *run) { r.Pending = &pendingStop{Why: "restart"} },
+		"all work done": func(r *run) { r.Progress.Done = r.Progress.Total },
+	} {
+		r := &run{Agent: Agent{Clock: newHand()}, sampler: &sampling{machineCPUs: 8}}
+		r.job = struct{ launch.Job }{}
+		r.Current = resources.Allocation{CPUs: 4, GPUs: 1, GPUIDs: []string{"GPU-a"}}
+		r.Progress.Total, r.Progress.Done = 100, 10
+		seg := r.Progress.Begin(0, r.Current, "probe", true)
+		seg.FirstRowAt = time.Second
+		sample := func(util float64, n int) {
+			r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{fixed{util}}}
+			for range n {
+				r.sample(t.Context())
+			}
+		}
+		sample(100, 6)
+		end(r)
+		sample(0, 25)
+		if got := seg.Used.known(); got.GPUBusy != 1 || got.CPUs != 1 {
+			t.Errorf("%s: %+v, want GPUs that were busy all the time and one CPU", name, got)
+		}
 	}
 }

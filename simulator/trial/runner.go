@@ -129,7 +129,7 @@ func (r *runner) unit() {
 	r.progress.Add(&row, seconds(r.x.Elapsed))
 	if r.s.Used != nil {
 		seg := r.progress.Current()
-		seg.Used.Utilization, seg.Used.Samples, seg.Used.Stepping = r.s.Used(a), math.MaxInt, math.Inf(1)
+		seg.Used.Utilization, seg.Used.Samples, seg.Used.BusySamples, seg.Used.Stepping = r.s.Used(a), math.MaxInt, math.MaxInt, math.Inf(1)
 	}
 }
 

@@ -86,6 +86,7 @@ type node struct {
 
 	job     launch.Job
 	sampler *monitor.Sampler
+	devices []string  // that the engine has granted, if it names any
 	leaving time.Time // when the engine first announced the end; zero: it did not
 	termAt  time.Time // of the SIGTERM to the job, if it has not exited before
 	killAt  time.Time // of the SIGKILL
@@ -281,12 +282,24 @@ func (n *node) start() error {
 	tree := n.job.(launch.ProcessTree)
 	n.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: tree.PIDs}}}
 	if s.Allocation.GPUs > 0 {
+		for _, g := range host.GPUs {
+			n.devices = append(n.devices, g.UUID)
+		}
 		n.sampler.Collectors = append(n.sampler.Collectors, monitor.OpenNVML())
 	}
 	n.state.Phase, n.state.Started = running, wallClock()
 	n.state.Enforced, n.state.Handle = n.job.Enforced(), n.job.Handle()
 	n.beat() // the job runs; the next beat may succeed
 	return nil
+}
+
+// granted returns the samples of the devices that the engine has granted; all if none of them is known.
+func (n *node) granted(all []monitor.GPUSample) []monitor.GPUSample {
+	own := slices.DeleteFunc(slices.Clone(all), func(g monitor.GPUSample) bool { return !slices.Contains(n.devices, g.UUID) })
+	if len(own) == 0 {
+		return all
+	}
+	return own
 }
 
 // awaitKeepers waits until the keepers of all earlier stretches have ended: one whose supervisor was killed still lets its
@@ -373,6 +386,7 @@ func (n *node) supervise() (int, error) {
 		if time.Since(n.sampled) >= interval {
 			n.sampled = time.Now()
 			if s, _ := n.sampler.Sample(context.Background(), wallClock()); n.sampler != nil {
+				s.GPUs = n.granted(s.GPUs)
 				writeSample(n.dir, s) // a missing sample is no data for the agent
 			}
 			n.beat() // a full disk does not end the training
