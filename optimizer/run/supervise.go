@@ -486,7 +486,7 @@ func (r *run) sample(ctx context.Context) {
 	}
 }
 
-// sharedGPUs reports whether processes of others run on the job's devices. Those of another PID namespace cannot be told apart.
+// sharedGPUs reports whether processes of others run on the job's devices. Those of another PID namespace cannot be distinguished.
 func (r *run) sharedGPUs(gpus []monitor.GPUSample) bool {
 	if r.tree == nil || len(gpus) == 0 || (resources.Roots{}).PIDNamespace() {
 		return false
