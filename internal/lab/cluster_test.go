@@ -16,6 +16,7 @@ import (
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch/remote"
 	"trainopt/simulator/replay"
 )
 
@@ -126,6 +127,34 @@ func TestClusterNodeLost(t *testing.T) {
 	f := w.endOf(server, jobs, 2, epochs...)
 	if !(f["down_device_s"] > 0) {
 		t.Errorf("faults %v: without the time that the node was down", f)
+	}
+}
+
+// TestClusterNodeDrained drains the node of the first of two jobs that have a node of the same type each: the other one, which ends
+// earlier, keeps its devices, and the first one continues once the node is resumed.
+func TestClusterNodeDrained(t *testing.T) {
+	w := newWorld(t)
+	epochs := []int{90, 40}
+	server, jobs := w.clusterOf("srtf", "k80=8", "8s")
+	for i, n := range epochs {
+		out, err := w.command("cluster", "submit", "--grace", "3m", "--gpus", "4", "--train", "paced.py", "--epochs", fmt.Sprint(n), "--", "0.25").CombinedOutput()
+		if err != nil {
+			w.Fatalf("submit: %v\n%s", err, out)
+		}
+		w.await("progress", func() bool { return len(jobs()) > i && jobs()[i].State == cluster.Running && jobs()[i].Done >= 3 })
+	}
+	on := remote.Nodes(filepath.Join(w.dir, ".optimize", "runs", jobs()[0].Run))
+	if len(on) != 1 || jobs()[0].Where[0] > 0 {
+		t.Fatalf("job 1 is on %v, devices %v", on, jobs()[0].Where)
+	}
+	resume := func() { w.slurm("scontrol", "update", "NodeName="+on[0], "State=RESUME") }
+	t.Cleanup(resume)
+	w.slurm("scontrol", "update", "NodeName="+on[0], "State=DRAIN", "Reason=test")
+	w.await("the first job to leave its node", func() bool { return jobs()[0].State == cluster.Waiting || jobs()[0].State.Ended() })
+	resume()
+	w.endOf(server, jobs, 2, epochs...)
+	if first, second := jobs()[0], jobs()[1]; first.Stretch < 2 || second.Stretch != 1 {
+		t.Errorf("%d and %d lives, want more than one and one", first.Stretch, second.Stretch)
 	}
 }
 

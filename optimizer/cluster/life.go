@@ -33,7 +33,7 @@ func (s *server) begin(l *live, adopt bool) {
 		s.scheduler.Keeps(l.ID, nil)
 	}
 	device, where := s.scheduler.typeOf(l.Device), l.Where
-	if device < 0 || slices.ContainsFunc(where, func(g int32) bool { return int(g) >= s.rates.devices[device].Count }) {
+	if device < 0 || slices.ContainsFunc(where, func(g int32) bool { return int(g) >= s.Site.Devices()[device].Count }) {
 		device, where = 0, nil // adopted from a server with other devices
 	}
 	packs, hold := s.scheduler.policy.Traits().Packs, ""

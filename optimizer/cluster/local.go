@@ -152,7 +152,10 @@ func (l *local) Name() string { return "local" }
 func (l *local) Devices() []Device { return l.devices }
 
 // Up implements Site.
-func (l *local) Up(context.Context) ([]int, error) { return nil, nil }
+func (l *local) Up(context.Context) (presence, error) { return presence{}, nil }
+
+// On implements Site.
+func (l *local) On(string) []string { return nil }
 
 // Place implements Site.
 func (l *local) Place(cfg run.Config, device int, where []int32, _ string) placement {

@@ -22,7 +22,7 @@ type nodes struct {
 	args    []string
 	devices []Device
 	offers  []engine.Offer // by type
-	up      []int          // numbers of devices by type that were up when they were collected
+	up      presence       // what was up when they were collected
 	list    func(ctx context.Context) ([]engine.Offer, error)
 	open    openOffer
 }
@@ -61,7 +61,7 @@ func (n *nodes) collect(offers []engine.Offer, wish remote.Wish) {
 		at := slices.IndexFunc(n.offers, func(other engine.Offer) bool { return sameType(o, other) })
 		if at < 0 {
 			at = len(n.offers)
-			n.devices, n.offers, n.up = append(n.devices, n.deviceOf(o)), append(n.offers, o), append(n.up, 0)
+			n.devices, n.offers, n.up.devices = append(n.devices, n.deviceOf(o)), append(n.offers, o), append(n.up.devices, 0)
 		}
 		d := &n.devices[at]
 		up, down := o.Nodes-len(o.Names), 0
@@ -74,10 +74,11 @@ func (n *nodes) collect(offers []engine.Offer, wish remote.Wish) {
 				up++
 			} else {
 				down++
+				n.up.down = append(n.up.down, name)
 			}
 		}
 		d.Count += (up + down) * d.PerServer
-		n.up[at] += up * d.PerServer
+		n.up.devices[at] += up * d.PerServer
 	}
 }
 
@@ -101,23 +102,26 @@ func (n *nodes) deviceOf(o engine.Offer) Device {
 }
 
 // Up implements Site.
-func (n *nodes) Up(ctx context.Context) ([]int, error) {
+func (n *nodes) Up(ctx context.Context) (presence, error) {
 	offers, err := n.list(ctx)
 	if err != nil {
-		return nil, err
+		return presence{}, err
 	}
 	now := &nodes{}
 	now.collect(offers, remote.ReadWish(n.args))
-	up := make([]int, len(n.devices))
+	up := presence{make([]int, len(n.devices)), now.up.down}
 	for i, d := range n.devices {
 		for k, o := range now.offers {
 			if sameType(o, n.offers[i]) {
-				up[i] = min(d.Count, now.up[k])
+				up.devices[i] = min(d.Count, now.up.devices[k])
 			}
 		}
 	}
 	return up, nil
 }
+
+// On implements Site.
+func (n *nodes) On(runDir string) []string { return remote.Nodes(runDir) }
 
 // restrict reduces the devices to the stated ones, and sorts them by name.
 func (n *nodes) restrict(stated []Device) error {

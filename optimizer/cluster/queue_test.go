@@ -42,10 +42,10 @@ func newQueueSite(t *testing.T) *queueSite {
 
 func (q *queueSite) Name() string { return "slurm" }
 
-func (q *queueSite) Up(context.Context) ([]int, error) {
+func (q *queueSite) Up(context.Context) (presence, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.Clone(q.up), nil
+	return presence{devices: slices.Clone(q.up)}, nil
 }
 
 // set sets the number of devices that are up.

@@ -30,9 +30,10 @@ type rates interface {
 // options configure a Scheduler.
 type options struct {
 	Devices []schedule.DeviceType
-	Policy  string  // a key of share.Policies
-	Seed    int64   // of policies that draw random numbers
-	Round   float64 // seconds; 0: 360
+	Absent  [][]int32 // by type, see schedule.EngineOptions
+	Policy  string    // a key of share.Policies
+	Seed    int64     // of policies that draw random numbers
+	Round   float64   // seconds; 0: 360
 	Rates   rates
 	// Log receives the events; nil: none.
 	Log func(Event)
@@ -108,7 +109,7 @@ func newScheduler(o options, origin float64) (*scheduler, error) {
 	if s.policy, err = s.newPolicy(o.Policy); err != nil {
 		return nil, err
 	}
-	s.engine = schedule.NewEngine(schedule.EngineOptions{Devices: o.Devices, Traits: s.policy.Traits(), Interval: o.Round, NoSpread: true}, s)
+	s.engine = schedule.NewEngine(schedule.EngineOptions{Devices: o.Devices, Absent: o.Absent, Traits: s.policy.Traits(), Interval: o.Round, NoSpread: true}, s)
 	return s, nil
 }
 
@@ -551,6 +552,17 @@ func (s *scheduler) StopJob(now float64, job int, reason string) *action {
 
 func (s *scheduler) typeOf(name string) int {
 	return slices.IndexFunc(s.Devices, func(d schedule.DeviceType) bool { return d.Name == name })
+}
+
+// present reports whether no device of a type is absent, or does not exist.
+func (s *scheduler) present(device int, where []int32) bool {
+	var absent []int32
+	if s.Absent != nil {
+		absent = s.Absent[device]
+	}
+	return !slices.ContainsFunc(where, func(g int32) bool {
+		return int(g) >= s.Devices[device].Count+len(absent) || slices.Contains(absent, g)
+	})
 }
 
 func (s *scheduler) policyTime(now float64) float64 { return now - s.origin }

@@ -54,11 +54,19 @@ type Site interface {
 	Name() string
 	// Devices are the device types, sorted by name, with the numbers at the start, also of those that were not up.
 	Devices() []Device
-	// Up returns the numbers of devices by type that are up now; nil: all. It may take seconds.
-	Up(ctx context.Context) ([]int, error)
+	// Up returns what is up now. It may take seconds.
+	Up(ctx context.Context) (presence, error)
+	// On returns the names of the nodes that hold the latest job of a run, as far as they are known; none if it has ended.
+	On(runDir string) []string
 	// Place returns how a job runs on devices of a type, by their numbers. hold is a directory that is the same for jobs
 	// that may share the devices; empty: it shares them with none.
 	Place(cfg run.Config, device int, where []int32, hold string) placement
+}
+
+// presence is what is up of the devices of a site.
+type presence struct {
+	devices []int    // numbers by type; nil: all
+	down    []string // names of nodes that are down, or drained, as far as they are known
 }
 
 // placement is how an agent runs a job on its devices.
@@ -84,11 +92,13 @@ type server struct {
 	draining  bool
 	saving    bool
 	dirty     map[int]bool
-	scanned   float64 // time of the last search for submitted jobs
-	examined  float64 // time of the last examination of what jobs use
-	full      bool    // the disk
-	unsaved   bool    // files could not be written: the disk is full
-	missing   int     // successive readings with fewer devices than the scheduler has
+	scanned   float64   // time of the last search for submitted jobs
+	examined  float64   // time of the last examination of what jobs use
+	full      bool      // the disk
+	unsaved   bool      // files could not be written: the disk is full
+	absent    [][]int32 // numbers of the devices by type whose nodes are down; nil: none
+	read      []int     // numbers of devices by type in the last reading that was believed; nil: none was
+	missing   int       // successive readings with fewer devices than that
 
 	predicting  bool                 // a forecast is being made
 	predictNext float64              // time of the next one
@@ -102,7 +112,7 @@ type server struct {
 	statuses map[int]observation // latest of each job, not yet taken
 	poke     chan struct{}
 	results  chan result
-	up       chan []int // numbers of devices by type
+	up       chan presence
 }
 
 // live is a job that has not ended.
@@ -163,7 +173,7 @@ var ErrServed = errors.New("a server runs already")
 // Serve schedules the jobs of a state directory until stop is closed, or until it has drained. Jobs that still run then,
 // or when the process dies, run on under their leases, and the next server adopts them.
 func Serve(cfg Config, stop <-chan os.Signal) error {
-	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result), up: make(chan []int), forecasts: make(chan predicted, 1)}
+	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result), up: make(chan presence), forecasts: make(chan predicted, 1)}
 	if err := makeDirs(cfg.StateDir); err != nil {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
@@ -309,7 +319,7 @@ func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spe
 func (s *server) options(policy string) options {
 	return options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
 		s.record(e.Time, e)
-	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
+	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices, Absent: s.absent}
 }
 
 // loop handles events until stop, or until drained.
@@ -345,8 +355,8 @@ func (s *server) loop(stop <-chan os.Signal) error {
 			s.takeStatuses()
 		case r := <-s.results:
 			s.takeResult(r)
-		case up := <-s.up:
-			s.takeUp(up)
+		case now := <-s.up:
+			s.takeUp(now)
 		case p := <-s.forecasts:
 			s.predicting = false
 			s.predictNext = s.now() + max(shortestPause, forecastPause*p.took.Seconds())

@@ -277,7 +277,7 @@ func (s *server) future(now float64) (Simulation, error) {
 
 // future returns the simulation of the present jobs of a scheduler, with the rates that a learner knows.
 func future(now float64, s *scheduler, rates *learner, devices []Device, jobs []*Job, specs []*Spec) (Simulation, error) {
-	sim := Simulation{Devices: devices, Round: s.Round, From: now, Policies: []Span{{now, s.Policy}}, Known: true, Failing: true}
+	sim := Simulation{Devices: devices, Absent: s.Absent, Round: s.Round, From: now, Policies: []Span{{now, s.Policy}}, Known: true, Failing: true}
 	var err error
 	if sim.State, err = s.State(); err != nil {
 		return sim, err

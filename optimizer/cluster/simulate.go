@@ -15,8 +15,9 @@ import (
 // Simulation runs a Scheduler on a virtual clock, with jobs that progress at given rates: a day again, or what is to
 // come. It is deterministic.
 type Simulation struct {
-	Devices  []Device // sorted by name
-	Round    float64  // seconds
+	Devices  []Device  // sorted by name
+	Absent   [][]int32 // numbers of further devices by type, whose nodes are down; nil: none
+	Round    float64   // seconds
 	Seed     int64
 	From     float64 // Unix seconds that policies see as 0
 	Policies []Span  // in force one after the other; the first from the start
@@ -250,7 +251,7 @@ func (w *virtualCluster) arrived() int {
 // begin creates the scheduler and the jobs.
 func (w *virtualCluster) begin() error {
 	w.learner = newLearner(w.Devices, w.Round)
-	o := options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
+	o := options{Devices: w.learner.devices, Absent: w.Absent, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
 		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil && !w.Failing {
 			w.failure = errors.New(e.Reason)
 		}

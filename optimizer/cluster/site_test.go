@@ -173,7 +173,7 @@ func TestNodesUp(t *testing.T) {
 	} {
 		now = slices.Clone(offers)
 		now[0].Nodes, now[1].Nodes = c.a100, c.k80
-		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up, c.want) {
+		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up.devices, c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, up, err, c.want)
 		}
 	}
@@ -192,8 +192,12 @@ func TestNodesDownAtStart(t *testing.T) {
 	}
 	checkDevices(t, n.Devices(), "8 a100, 2 k80")
 	for _, want := range [][]int{{4, 0}, {8, 2}, {4, 2}} {
-		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up, want) {
-			t.Errorf("%v, %v, want %v", up, err, want)
+		down := map[int]string{4: "n1 n2", 8: ""}[want[0]]
+		if want[1] == 2 && want[0] == 4 {
+			down = "n0"
+		}
+		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up.devices, want) || strings.Join(up.down, " ") != down {
+			t.Errorf("%v, %v, want %v without %s", up, err, want, down)
 		}
 		now = slices.Clone(now)
 		now[0].Nodes, now[0].Names, now[0].Down = 2, []string{"n0", "n1"}, nil
@@ -210,10 +214,10 @@ type partlyUp struct {
 	up chan []int // the present numbers
 }
 
-func (p partlyUp) Up(context.Context) ([]int, error) {
+func (p partlyUp) Up(context.Context) (presence, error) {
 	up := <-p.up
 	p.up <- up
-	return up, nil
+	return presence{devices: up}, nil
 }
 
 // TestServerStartsWithoutNode: a job that needs a node that is down when the server starts waits, and starts once the node is up.

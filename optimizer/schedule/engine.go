@@ -8,7 +8,10 @@ import (
 
 // EngineOptions configure an Engine.
 type EngineOptions struct {
-	Devices  []DeviceType
+	Devices []DeviceType
+	// Absent are the numbers, by type, of further devices that nothing receives, since their servers are down. A type then has
+	// the numbers from 0 to its count and that of these, less 1. nil: all devices are present.
+	Absent   [][]int32
 	Traits   Traits  // of the policy
 	Interval float64 // length of a round in seconds
 	// MinReplanInterval is the minimum time in seconds between two decisions; 0: that of the policy's traits after
@@ -118,7 +121,7 @@ func NewEngine(o EngineOptions, w World) *Engine {
 		changed: true, decided: math.Inf(-1), roundEnd: math.Inf(1),
 	}
 	e.period = periodOf(o.Traits)
-	e.freeDevices.init(o.Devices)
+	e.freeDevices.init(o.Devices, o.Absent)
 	e.noSpread = o.NoSpread
 	e.updates.init(w)
 	return e

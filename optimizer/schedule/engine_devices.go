@@ -16,6 +16,8 @@ type freeOfType struct {
 	perServer int
 	free      int // number of free devices
 	taken     []bool
+	absent    []bool      // see EngineOptions.Absent; they are taken
+	size      []int       // number of devices by server, without absent ones
 	idle      []int       // number of free devices by server
 	having    []serverSet // by number of free devices: the servers with that many, without those withheld
 	withheld  []int       // servers on which nothing starts, see Engine.reserve
@@ -44,18 +46,29 @@ func (s *serverSet) first() int {
 	return -1
 }
 
-func (f *freeDevices) init(devices []DeviceType) {
+func (f *freeDevices) init(devices []DeviceType, absent [][]int32) {
 	f.types = make([]freeOfType, len(devices))
 	for d := range devices {
-		per := max(devices[d].PerServer, 1)
-		servers := (devices[d].Count + per - 1) / per
+		per, total := max(devices[d].PerServer, 1), devices[d].Count
+		if absent != nil {
+			total += len(absent[d])
+		}
+		servers := (total + per - 1) / per
 		k := freeOfType{
-			perServer: per, free: devices[d].Count, taken: make([]bool, devices[d].Count), idle: make([]int, servers),
-			having: make([]serverSet, min(per, devices[d].Count)+1),
+			perServer: per, free: devices[d].Count, taken: make([]bool, total), absent: make([]bool, total), size: make([]int, servers),
+			having: make([]serverSet, min(per, total)+1),
 		}
-		for g := range k.taken {
-			k.idle[g/per]++
+		if absent != nil {
+			for _, g := range absent[d] {
+				k.taken[g], k.absent[g] = true, true
+			}
 		}
+		for g, gone := range k.absent {
+			if !gone {
+				k.size[g/per]++
+			}
+		}
+		k.idle = slices.Clone(k.size)
 		for c := range k.having {
 			k.having[c] = serverSet{words: make([]uint64, (servers+63)/64)}
 		}

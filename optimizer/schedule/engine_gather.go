@@ -160,7 +160,7 @@ func (k *freeOfType) prevented(gpus int, rooms []int) []int {
 	need, servers := k.demand(gpus)
 	var order []int
 	for server := range rooms {
-		if min(k.perServer, len(k.taken)-server*k.perServer) >= need {
+		if k.size[server] >= need {
 			order = append(order, server)
 		}
 	}

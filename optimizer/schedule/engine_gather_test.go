@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -142,5 +143,85 @@ func TestReserve(t *testing.T) {
 		case endless && slices.Min(late[:]) == 0:
 			t.Errorf("small jobs that start in the second half, by server: %v, want some on both", late)
 		}
+	}
+}
+
+// TestAbsentDevices: no job receives absent devices, and none is reserved. A job whose devices are absent in a restored state loses
+// its lease, the others keep theirs, and it continues on its devices once they are present again.
+func TestAbsentDevices(t *testing.T) {
+	devices := func(count int) []DeviceType { return []DeviceType{{Name: "a", Count: count, PerServer: 2}} }
+	w := &everyone{}
+	options := func(count int, absent ...int32) EngineOptions {
+		return EngineOptions{Devices: devices(count), Absent: [][]int32{absent}, Interval: 360, NoSpread: true}
+	}
+	e := NewEngine(options(6), w)
+	leases := func(now float64, want ...string) {
+		t.Helper()
+		if _, err := e.Step(now); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range e.Running() {
+			got = append(got, fmt.Sprintf("%d%v", r.A.ID, r.Where))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("at %v s: %v, want %v", now, got, want)
+		}
+	}
+	restore := func(o EngineOptions) {
+		t.Helper()
+		state, err := e.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, j := range w.jobs {
+			w.jobs[i] = &ActiveJob{Job: j.Job, Number: j.Number, Rate: j.Rate, Pinned: j.Pinned}
+		}
+		e = NewEngine(o, w)
+		byNumber := func(number int) *ActiveJob {
+			return w.jobs[slices.IndexFunc(w.jobs, func(j *ActiveJob) bool { return j.Number == number })]
+		}
+		if err := e.Restore(state, byNumber); err != nil {
+			t.Fatal(err)
+		}
+		e.Replan()
+	}
+	number := 0
+	arrive := func(now float64, gpus int) *ActiveJob {
+		j := &ActiveJob{Job: &Job{ID: number, GPUs: gpus}, Number: number, Rate: []float64{1}}
+		number++
+		w.jobs = append(w.jobs, j)
+		e.Arrive(now, j)
+		return j
+	}
+	first := arrive(0, 2)
+	arrive(0, 2)
+	arrive(0, 2).Pinned = true
+	leases(0, "0[0 1]", "1[2 3]", "2[4 5]")
+	w.jobs = w.jobs[1:]
+	e.End(1, first)
+	arrive(1, 2)
+	leases(1, "1[2 3]", "2[4 5]", "3[0 1]")
+	restore(options(2, 0, 1, 2, 3))
+	leases(2, "2[4 5]")
+	restore(options(6))
+	leases(3, "1[2 3]", "2[4 5]", "3[0 1]")
+
+	restore(options(4, 0, 2)) // one device of the first two servers is left
+	leases(4, "2[4 5]")
+	arrive(5, 1)
+	leases(5, "2[4 5]", "4[1]")
+	reserved := false
+	for now := 400.0; now < 20000; now += 360 { // the jobs of two devices wait for the last server
+		e.Replan()
+		leases(now, "2[4 5]", "4[1]")
+		k := &e.types[0]
+		if slices.ContainsFunc(k.withheld, func(server int) bool { return server != 2 }) || k.free != 1 {
+			t.Fatalf("at %v s the servers %v are reserved, %d devices free", now, k.withheld, k.free)
+		}
+		reserved = reserved || len(k.withheld) > 0
+	}
+	if !reserved {
+		t.Error("the last server is never reserved")
 	}
 }

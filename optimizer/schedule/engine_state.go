@@ -85,8 +85,8 @@ func (e *Engine) State() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Restore replaces the state of a new engine with the same device types. A lease on devices that no longer exist, since a
-// type has fewer, is dropped. job returns the job of a number, which State contained; nil is an error.
+// Restore replaces the state of a new engine with the same device types. A lease on devices that are absent, or no longer
+// exist, since a type has fewer, is dropped. job returns the job of a number, which State contained; nil is an error.
 func (e *Engine) Restore(state []byte, job func(number int) *ActiveJob) error {
 	var s savedEngine
 	if err := json.Unmarshal(state, &s); err != nil {
@@ -107,7 +107,7 @@ func (e *Engine) Restore(state []byte, job func(number int) *ActiveJob) error {
 		if j == nil || len(j.Rate) != len(e.Devices) {
 			return fmt.Errorf("restore round engine: job %d is unknown, or has rates for other devices", v.Number)
 		}
-		if !e.exists(v.Last) {
+		if !e.numbers(v.Last) {
 			v.Last = slot{Device: -1}
 		}
 		j.last, j.stopped, j.started, j.ended = v.Last, v.Stopped, v.Started, v.Ended
@@ -134,8 +134,8 @@ func (e *Engine) Restore(state []byte, job func(number int) *ActiveJob) error {
 	return nil
 }
 
-// exists reports whether all devices of a slot exist; true for no devices.
-func (e *Engine) exists(s slot) bool {
+// numbers reports whether all devices of a slot exist, be they absent; true for no devices.
+func (e *Engine) numbers(s slot) bool {
 	return s.Device < 0 || s.Device < len(e.types) && !slices.ContainsFunc(s.Where, func(g int32) bool { return g < 0 || int(g) >= len(e.types[s.Device].taken) })
 }
 
@@ -157,10 +157,16 @@ func (e *Engine) restoreRunnable(v savedRunnable, jobs map[int]*ActiveJob) error
 		e.rate(r)
 		r.best = e.bestRate(r)
 	}
-	if r.slot = v.Slot; !e.exists(r.slot) {
-		r.slot = slot{Device: -1}
+	if r.slot = v.Slot; r.Device < 0 {
+		return nil
 	}
-	if r.Device < 0 {
+	if known := e.numbers(r.slot); !known || slices.ContainsFunc(r.Where, func(g int32) bool { return e.types[r.Device].absent[g] }) {
+		for _, j := range []*ActiveJob{a, b} {
+			if known && j != nil { // once they are present, it continues there if they are free
+				j.last = slot{r.Device, slices.Clone(r.Where)}
+			}
+		}
+		r.slot = slot{Device: -1}
 		return nil
 	}
 	for _, g := range r.Where {

@@ -288,7 +288,7 @@ func TestTightestServer(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := DeviceType{Name: "a", Count: rapid.IntRange(1, 300).Draw(r, "devices"), PerServer: rapid.IntRange(1, 8).Draw(r, "per server")}
 		var f freeDevices
-		f.init([]DeviceType{d})
+		f.init([]DeviceType{d}, nil)
 		k := &f.types[0]
 		var held []slot
 		for range rapid.IntRange(1, 80).Draw(r, "changes") {

@@ -44,6 +44,23 @@ func rankDirs(shared string) []string {
 	return dirs
 }
 
+// Nodes returns the engine's names of the nodes that hold the last stretch of a run, as far as they have told; none if it has
+// ended, or waits.
+func Nodes(runDir string) (names []string) {
+	list, err := Stretches(runDir)
+	if err != nil || len(list) == 0 || !list[len(list)-1].Ended.IsZero() {
+		return nil
+	}
+	shared := launch.StretchDir(runDir, list[len(list)-1].N)
+	for _, dir := range append(rankDirs(shared), shared) {
+		var s nodeState
+		if readJSON(dir, nodeFile, &s) == nil && s.Phase != ended && s.Phase != fenced && s.Node != "" {
+			names = append(names, s.Node)
+		}
+	}
+	return names
+}
+
 // meet determines where the processes of all nodes find each other; the first node announces it with its state.
 func (n *node) meet() error {
 	if n.spec.Nodes < 2 || n.rank > 0 {

@@ -2,8 +2,10 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,4 +181,44 @@ func TestRanksInAnyDirectory(t *testing.T) {
 	if got := rankDirs(shared); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q alone", got, want)
 	}
+}
+
+// TestNodes: the nodes of a run are all of its last stretch that hold their places.
+func TestNodes(t *testing.T) {
+	dir := t.TempDir()
+	check := func(when string, want ...string) {
+		t.Helper()
+		if got := Nodes(dir); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	submit := func(list ...engine.Stretch) {
+		t.Helper()
+		if err := writeJSON(dir, stretchesFile, stretches{fileSchema, list}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell := func(n, rank int, s nodeState) {
+		t.Helper()
+		own := rankDir(launch.StretchDir(dir, n), rank)
+		s.Schema = fileSchema
+		if err := errors.Join(os.MkdirAll(own, 0o700), writeJSON(own, nodeFile, s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("before the first stretch")
+	submit(engine.Stretch{N: 1})
+	check("submitted")
+	tell(1, 0, nodeState{Phase: ready, Node: "n0"})
+	check("held", "n0")
+	tell(1, 0, nodeState{Phase: running, Node: "n0"})
+	tell(1, 1, nodeState{Phase: running, Node: "n1"})
+	check("two nodes", "n0", "n1")
+	tell(1, 0, nodeState{Phase: ended, Node: "n0"})
+	check("one has ended", "n1")
+	submit(engine.Stretch{N: 1, Ended: time.Now()})
+	check("ended")
+	submit(engine.Stretch{N: 1, Ended: time.Now()}, engine.Stretch{N: 2})
+	tell(2, 0, nodeState{Phase: running, Node: "n2"})
+	check("moved", "n2")
 }
