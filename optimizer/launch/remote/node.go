@@ -306,11 +306,21 @@ func (n *node) awaitKeepers() error {
 	return nil
 }
 
-// environment is that of the batch job with the variables of the spec.
+// taskVariables are the variables of a batch job that Slurm sets only because a number of tasks was requested, one on each node.
+// PyTorch Lightning takes them as the sign that srun starts a process for each GPU. SLURM_TASKS_PER_NODE is set in every
+// batch job, and Open MPI requires it.
+var taskVariables = []string{"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"}
+
+// environment is that of the batch job with the variables of the spec, on one node without taskVariables: the job is not a task
+// of srun, and starts a process for each GPU itself.
 func (n *node) environment() []string {
 	own := map[string]bool{}
 	set := append(slices.Clone(n.spec.Env), n.rankVariables()...)
-	for _, v := range slices.Concat(set, n.spec.Unset) {
+	drop := slices.Clone(n.spec.Unset)
+	if n.spec.Nodes < 2 {
+		drop = append(drop, taskVariables...)
+	}
+	for _, v := range slices.Concat(set, drop) {
 		name, _, _ := strings.Cut(v, "=")
 		own[name] = true
 	}

@@ -371,6 +371,29 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestTaskVariables checks that a job on one node, which is not a task of srun, does not see the number of tasks that was
+// requested, and that those on two nodes do.
+func TestTaskVariables(t *testing.T) {
+	t.Parallel()
+	tasks := []string{"SLURM_NPROCS=1", "SLURM_NTASKS=1", "SLURM_NTASKS_PER_NODE=1", "SLURM_TASKS_PER_NODE=1"}
+	for nodes, c := range map[int]struct {
+		on   func(*testing.T, *cluster) *Launcher
+		want []string
+	}{1: {site, tasks[3:]}, 2: {twoNodes, tasks}} {
+		command := shell(t, `[ "${RANK:-0}" != 0 ] || env > env`)
+		l := c.on(t, newCluster(t))
+		l.Inherited = append(slices.Clone(l.Inherited), tasks...)
+		command.Env = append(slices.Clone(os.Environ()), tasks...)
+		j := start(t, l, command)
+		await(t, "the end", j.Done())
+		env := strings.Split(awaitFile(t, filepath.Join(command.Dir, "env")), "\n")
+		env = slices.DeleteFunc(env, func(v string) bool { return !slices.Contains(tasks, v) })
+		if slices.Sort(env); !slices.Equal(env, c.want) {
+			t.Errorf("on %d nodes the job sees %v, want %v", nodes, env, c.want)
+		}
+	}
+}
+
 // TestSamples: the node samples the job's processes, and its clock is comparable.
 func TestSamples(t *testing.T) {
 	t.Parallel()
