@@ -70,7 +70,8 @@ func present(jobs []engine.Status, r engine.Request) string {
 	return ""
 }
 
-// submission returns the command line of sbatch. Options of the site are last, so that they prevail.
+// submission returns the command line of sbatch. Options of the site are last, so that they prevail, except those that request
+// GPUs: if the place has any, it states type and number.
 func submission(r engine.Request) ([]string, error) {
 	if err := checkRequest(r); err != nil {
 		return nil, err
@@ -92,6 +93,7 @@ func submission(r engine.Request) ([]string, error) {
 	if r.Comment != "" {
 		add("comment", r.Comment)
 	}
+	extra := r.Extra
 	add("nodes", max(1, r.Place.Nodes))
 	add("ntasks-per-node", 1)
 	if r.Place.CPUs > 0 {
@@ -101,7 +103,10 @@ func submission(r engine.Request) ([]string, error) {
 		add("mem", fmt.Sprintf("%.0fM", math.Ceil(float64(r.Place.Memory)*1024)))
 	}
 	if r.Place.GPUs > 0 {
-		add("gres", strings.Join(append(slices.DeleteFunc([]string{"gpu", r.Place.GPUType}, func(s string) bool { return s == "" }), strconv.Itoa(r.Place.GPUs)), ":"))
+		own := append(slices.DeleteFunc([]string{"gpu", r.Place.GPUType}, func(s string) bool { return s == "" }), strconv.Itoa(r.Place.GPUs))
+		others, rest := withoutGPUs(extra)
+		add("gres", strings.Join(append([]string{strings.Join(own, ":")}, others...), ","))
+		extra = rest
 	}
 	if r.Place.Partition != "" {
 		add("partition", r.Place.Partition)
@@ -116,7 +121,26 @@ func submission(r engine.Request) ([]string, error) {
 		const most = 65535 * time.Second
 		add("signal", fmt.Sprintf("B:USR1@%d", roundUp(min(r.Warn, most), time.Second)))
 	}
-	return append(argv, r.Extra...), nil
+	return append(argv, extra...), nil
+}
+
+// withoutGPUs returns the generic resources other than GPUs that options request, of which sbatch takes one list, and the options
+// that request neither these nor GPUs.
+func withoutGPUs(options []string) (others, rest []string) {
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, "=")
+		switch {
+		case name == "--gres":
+			others = append(others, slices.DeleteFunc(splitOutside(value), func(item string) bool {
+				kind, _, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":")
+				return kind == "gpu"
+			})...)
+		case name == "--gpus" || name == "--gpus-per-node" || name == "--gpus-per-task" || strings.HasPrefix(o, "-G"):
+		default:
+			rest = append(rest, o)
+		}
+	}
+	return others, rest
 }
 
 // roundUp returns the number of units that d > 0 takes.

@@ -86,6 +86,27 @@ func TestSubmitAsksForLittle(t *testing.T) {
 	}
 }
 
+// TestOneRequestOfGPUs checks that the type and number of GPUs are those of the place whatever options of the site request, and that
+// these keep their other generic resources.
+func TestOneRequestOfGPUs(t *testing.T) {
+	for _, c := range []struct {
+		extra []string
+		gpus  int
+		want  []string
+	}{
+		{[]string{"--gres=gpu:a100"}, 4, []string{"--gres=gpu:a100:4"}},
+		{[]string{"--gres=gpu:a100", "--account=x"}, 4, []string{"--gres=gpu:a100:4", "--account=x"}},
+		{[]string{"--gpus=a100:1", "-Ga100:1", "--gpus-per-node=1", "--gpus-per-task=1"}, 4, []string{"--gres=gpu:a100:4"}},
+		{[]string{"--gres=gpu:a100,nvme:2", "--gres=license"}, 4, []string{"--gres=gpu:a100:4,nvme:2,license"}},
+		{[]string{"--gres=gpu:1", "--gpus=1"}, 0, []string{"--gres=gpu:1", "--gpus=1"}},
+	} {
+		argv, err := submission(engine.Request{Key: "k", Argv: []string{"/bin/true"}, Dir: "/", Output: "/dev/null", Place: engine.Place{GPUs: c.gpus, GPUType: "a100"}, Extra: c.extra})
+		if got := argv[len(argv)-len(c.want):]; err != nil || !slices.Equal(got, c.want) || slices.ContainsFunc(argv[:len(argv)-len(c.want)], func(o string) bool { return strings.HasPrefix(o, "--g") }) {
+			t.Errorf("%q with %d GPUs: %q, %v, want %q", c.extra, c.gpus, argv, err, c.want)
+		}
+	}
+}
+
 func TestSubmitIsIdempotent(t *testing.T) {
 	row := func(id, state, name string) string {
 		return id + "|" + state + "|None|2022-01-01T00:00:00|N/A|0||" + name + "|\n"
