@@ -294,6 +294,34 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
+// TestLostNodeWithoutAccounting checks that a job that leaves no record on a site without accounting ends for the reason that the
+// engine lists.
+func TestLostNodeWithoutAccounting(t *testing.T) {
+	for raw, want := range map[string]launch.ExitReason{"NODE_FAIL": launch.Preempted, "PREEMPTED": launch.Preempted, "TIMEOUT": launch.Preempted,
+		"OUT_OF_MEMORY": launch.OOM, "CANCELLED": launch.Cancelled, "FAILED": launch.Lost} {
+		t.Run(raw, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			c.unaccounted, c.fate = true, raw
+			command, l := shell(t, "echo $$ > pid; exec sleep 1000"), site(t, c)
+			l.times.final = 300 * time.Millisecond
+			j := start(t, l, command)
+			await(t, "the start", j.Started())
+			pid, _ := strconv.Atoi(strings.TrimSpace(awaitFile(t, filepath.Join(command.Dir, "pid"))))
+			h := j.node.Handle
+			for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // none sees the death of another
+				for _, p := range []int{h.StandbyPID, h.KeeperPID, pid, c.job("1").cmd.Process.Pid} {
+					syscall.Kill(p, sig)
+				}
+			}
+			await(t, "the end", j.Done())
+			if e := j.Exit(); e.Reason != want {
+				t.Errorf("exit %+v, want %s", e, want)
+			}
+		})
+	}
+}
+
 // TestKeeperWithoutSupervisor: the supervisor of a stretch is killed, and its training takes longer to save than a node
 // waits for a silent predecessor. The next one begins after it.
 func TestKeeperWithoutSupervisor(t *testing.T) {
