@@ -46,13 +46,27 @@ func (e *Engine) Submit(ctx context.Context, r engine.Request) (string, error) {
 	}
 	out, err = e.execute(ctx, Command{Argv: argv, Env: submitEnvironment(env), Stdin: script(r)})
 	if err != nil {
-		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+		return "", fmt.Errorf("submit job %s: %w", r.Key, withRemedy(err, r.Place))
 	}
 	id, err := parseSubmitted(out)
 	if err != nil {
 		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
 	}
 	return id, nil
+}
+
+// tooLarge lists parts of the messages of sbatch when no node has what was requested.
+var tooLarge = []string{"Requested node configuration is not available", "CPU count per node can not be satisfied", "Memory specification can not be satisfied"}
+
+// withRemedy adds to a refusal because of the size of a place how to ask for less: sinfo counts the cores and the memory that nodes
+// reserve for the system.
+func withRemedy(err error, p engine.Place) error {
+	text := err.Error()
+	if (p.CPUs == 0 && p.Memory == 0) || !errors.Is(err, engine.ErrRefused) || !slices.ContainsFunc(tooLarge, func(part string) bool { return strings.Contains(text, part) }) {
+		return err
+	}
+	return fmt.Errorf("%w (requested on each node: %d CPUs, %.4g GiB; if nodes reserve a part of theirs, or the partition limits what a job gets, request less by --cpus and --memory)",
+		err, p.CPUs, float64(p.Memory))
 }
 
 // present returns the number of a pending or running job of the request, "" if none exists. That of an array is the

@@ -107,6 +107,27 @@ func TestOneRequestOfGPUs(t *testing.T) {
 	}
 }
 
+// TestRemedyForATooLargeJob checks that a refusal because of the size of a job names the options that reduce it, and no other does.
+func TestRemedyForATooLargeJob(t *testing.T) {
+	for message, want := range map[string]bool{
+		"sbatch: error: Batch job submission failed: Requested node configuration is not available":                                                         true,
+		"sbatch: error: CPU count per node can not be satisfied\nsbatch: error: Batch job submission failed: Requested node configuration is not available": true,
+		"sbatch: error: Memory specification can not be satisfied":                                                                                          true,
+		"sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified":                                            false,
+	} {
+		e := &Engine{Run: func(_ context.Context, c Command) (Result, error) {
+			if c.Argv[0] == "squeue" {
+				return Result{Stdout: emptyQueue}, nil
+			}
+			return Result{Stderr: message, Code: 1}, nil
+		}}
+		_, err := e.Submit(t.Context(), request())
+		if !errors.Is(err, engine.ErrRefused) || strings.Contains(err.Error(), "16 CPUs, 62.5 GiB") != want || strings.Contains(err.Error(), "--cpus and --memory") != want {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
 func TestSubmitIsIdempotent(t *testing.T) {
 	row := func(id, state, name string) string {
 		return id + "|" + state + "|None|2022-01-01T00:00:00|N/A|0||" + name + "|\n"
