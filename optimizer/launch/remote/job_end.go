@@ -110,10 +110,12 @@ func (j *job) endWithout(why string) {
 	j.close(e, life, sure)
 }
 
-// firstWord returns the state at the beginning of what an engine lists.
+// firstWord returns the state at the beginning of what an engine lists, as of CANCELLED by 1000 or CANCELLED+.
 func firstWord(raw string) string {
-	word, _, _ := strings.Cut(raw, " ")
-	return word
+	if i := strings.IndexFunc(raw, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }); i >= 0 {
+		return raw[:i]
+	}
+	return raw
 }
 
 // account waits a while for the engine's final account of the job; nil if it is absent. sure is false for one that

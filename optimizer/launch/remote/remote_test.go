@@ -297,8 +297,8 @@ func TestLostNode(t *testing.T) {
 // TestLostNodeWithoutAccounting checks that a job that leaves no record on a site without accounting ends for the reason that the
 // engine lists.
 func TestLostNodeWithoutAccounting(t *testing.T) {
-	for raw, want := range map[string]launch.ExitReason{"NODE_FAIL": launch.Preempted, "PREEMPTED": launch.Preempted, "TIMEOUT": launch.Preempted,
-		"OUT_OF_MEMORY": launch.OOM, "CANCELLED": launch.Cancelled, "FAILED": launch.Lost} {
+	for raw, want := range map[string]launch.ExitReason{"NODE_FAIL": launch.Preempted, "PREEMPTED+": launch.Preempted, "TIMEOUT": launch.Preempted,
+		"OUT_OF_MEMORY": launch.OOM, "CANCELLED by 1000": launch.Cancelled, "FAILED": launch.Lost} {
 		t.Run(raw, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
