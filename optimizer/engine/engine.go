@@ -109,7 +109,7 @@ type Request struct {
 	TimeLimit time.Duration // 0: that of the partition
 	// Warn is the time before the end of TimeLimit at which the supervisor is sent SIGUSR1; 0: no signal.
 	Warn  time.Duration
-	Extra []string // options of the site, passed through unchanged: --account=…, --qos=…
+	Extra []string // options of the site, passed through: --account=…, --qos=…; those for GPUs only if Place has none
 	// Tasks is the number of independent processes that the job consists of; 0: one, which is not an array. The number
 	// of the process, from 0, is appended to Argv and, after a dot, to Output. Place is that of each. Status and Life
 	// are of one process; Cancel with the id that Submit returned ends all.

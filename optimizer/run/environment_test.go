@@ -106,3 +106,16 @@ func TestLackingEnvironment(t *testing.T) {
 		t.Errorf("without a record: %q, %v", got, err)
 	}
 }
+
+// TestThreadsElsewhere checks that a job with all CPUs of a node gets no thread variables, and that those of a part count its
+// CPUs, or those of each rank.
+func TestThreadsElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ cpus, ranks, want int }{{128, 0, -1}, {128, 4, 32}, {64, 0, 64}} {
+		r := &run{facts: facts{Config: Config{Engine: "slurm"}, Host: resources.Host{CPUs: 128}}}
+		r.ranks = c.ranks
+		if got := r.threadsOf(resources.Allocation{CPUs: c.cpus}); got != c.want {
+			t.Errorf("%d of 128 CPUs, %d ranks: %d threads, want %d", c.cpus, c.ranks, got, c.want)
+		}
+	}
+}

@@ -204,6 +204,11 @@ func (r *run) whole(a resources.Allocation) bool {
 	return r.alone() && a.CPUs >= int(r.Host.CPUs)
 }
 
+// wholeNode reports whether an allocation has all CPUs of a node of an engine, which no scheduler of several jobs divides.
+func (r *run) wholeNode(a resources.Allocation) bool {
+	return r.Lease == nil && r.Config.elsewhere() && a.CPUs >= int(r.Host.CPUs)
+}
+
 // alone reports whether the job runs on this machine, and no scheduler of several jobs decides what it gets of it.
 func (r *run) alone() bool {
 	return r.Lease == nil && r.Host.Described == "" && !r.Config.elsewhere()

@@ -342,12 +342,13 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 }
 
 // threadsOf returns the size of the thread pools of each process at an allocation: that of the libraries if it may use the whole
-// machine, its CPUs if a quota allows no more than these, otherwise the physical cores, divided by the ranks.
+// machine, its CPUs if a quota allows no more than these, otherwise the physical cores, divided by the ranks. On another machine,
+// whose cores are not known here, the CPUs count instead, and the node divides them.
 func (r *run) threadsOf(a resources.Allocation) int {
 	switch {
 	case a.Threads > 0:
 		return a.Threads
-	case r.ranks > 1 || !r.whole(a):
+	case r.ranks > 1 || !r.whole(a) && !r.wholeNode(a):
 		return max(1, a.CPUs/r.threadsPerCore()/max(1, r.ranks))
 	case a.CPUs < len(r.Host.CPUIDs):
 		return a.CPUs

@@ -190,6 +190,8 @@ type partition struct {
 	isDefault bool
 	open      bool          // accepts jobs of this user and starts them
 	longest   time.Duration // 0: no limit
+	cpus      int           // that its jobs get of a node; 0: no limit
+	memory    resources.GiB // of one job on a node; 0: no limit
 	billing   map[string]float64
 }
 
@@ -238,6 +240,14 @@ func (p *partition) set(name, value string) error {
 			return err
 		}
 		p.longest = limit
+	case "MaxCPUsPerNode":
+		if n, err := wholeNumber(value); err == nil { // otherwise UNLIMITED
+			p.cpus = n
+		}
+	case "MaxMemPerNode": // MiB
+		if n, err := wholeNumber(value); err == nil {
+			p.memory = resources.GiB(float64(n) / 1024)
+		}
 	case "TRESBillingWeights":
 		billing, err := parseBilling(value)
 		if err != nil {
@@ -317,6 +327,12 @@ func configured(groups []nodeGroup, partitions map[string]partition) []engine.Of
 		for _, gpu := range g.gpus {
 			o := engine.Offer{Partition: g.partition, Default: p.isDefault, GPUType: gpu.kind, GPUs: gpu.count, CPUs: g.cpus, Memory: g.memory,
 				Longest: p.longest, Features: g.features, Billing: p.billing}
+			if p.cpus > 0 {
+				o.CPUs = min(o.CPUs, p.cpus)
+			}
+			if p.memory > 0 {
+				o.Memory = min(o.Memory, p.memory)
+			}
 			i := slices.IndexFunc(out, func(have engine.Offer) bool { return compareOffers(have, o) == 0 })
 			if i < 0 {
 				i, out = len(out), append(out, o)

@@ -111,6 +111,24 @@ func TestNamesOfNodes(t *testing.T) {
 	}
 }
 
+// TestLimitsOfAPartition checks that an offer contains no more CPUs and memory than the jobs of its partition get of a node.
+func TestLimitsOfAPartition(t *testing.T) {
+	_, e := newFake(map[string]string{
+		"sinfo": "PARTITION|STATE|NODES|CPUS|MEMORY|AVAIL_FEATURES|NODELIST|GRES\nfree|idle|1|32|131072|(null)|n1|(null)\nheld|idle|1|32|131072|(null)|n1|(null)\nwide|idle|1|32|131072|(null)|n1|(null)\n",
+		"scontrol": "PartitionName=free MaxCPUsPerNode=UNLIMITED State=UP MaxMemPerNode=UNLIMITED\nPartitionName=held MaxCPUsPerNode=24 State=UP MaxMemPerNode=65536\n" +
+			"PartitionName=wide MaxCPUsPerNode=64 State=UP MaxMemPerNode=262144\n",
+	})
+	offers, err := e.Offers(t.Context())
+	if err != nil || len(offers) != 3 {
+		t.Fatalf("%+v, %v", offers, err)
+	}
+	for i, want := range []engine.Offer{{CPUs: 32, Memory: 128}, {CPUs: 24, Memory: 64}, {CPUs: 32, Memory: 128}} {
+		if o := offers[i]; o.CPUs != want.CPUs || o.Memory != want.Memory {
+			t.Errorf("%s: %d CPUs, %v GiB, want %d, %v", o.Partition, o.CPUs, o.Memory, want.CPUs, want.Memory)
+		}
+	}
+}
+
 func TestState(t *testing.T) {
 	for raw, want := range map[string]engine.State{
 		"PENDING": engine.Pending, "CONFIGURING": engine.Pending, "REQUEUE_HOLD": engine.Pending, "RUNNING": engine.Running,

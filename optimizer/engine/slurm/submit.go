@@ -46,13 +46,27 @@ func (e *Engine) Submit(ctx context.Context, r engine.Request) (string, error) {
 	}
 	out, err = e.execute(ctx, Command{Argv: argv, Env: submitEnvironment(env), Stdin: script(r)})
 	if err != nil {
-		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+		return "", fmt.Errorf("submit job %s: %w", r.Key, withRemedy(err, r.Place))
 	}
 	id, err := parseSubmitted(out)
 	if err != nil {
 		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
 	}
 	return id, nil
+}
+
+// tooLarge lists parts of the messages of sbatch when no node has what was requested.
+var tooLarge = []string{"Requested node configuration is not available", "CPU count per node can not be satisfied", "Memory specification can not be satisfied"}
+
+// withRemedy adds to a refusal because of the size of a place how to ask for less: sinfo counts the cores and the memory that nodes
+// reserve for the system.
+func withRemedy(err error, p engine.Place) error {
+	text := err.Error()
+	if (p.CPUs == 0 && p.Memory == 0) || !errors.Is(err, engine.ErrRefused) || !slices.ContainsFunc(tooLarge, func(part string) bool { return strings.Contains(text, part) }) {
+		return err
+	}
+	return fmt.Errorf("%w (requested on each node: %d CPUs, %.4g GiB; if nodes reserve a part of theirs, or the partition limits what a job gets, request less by --cpus and --memory)",
+		err, p.CPUs, float64(p.Memory))
 }
 
 // present returns the number of a pending or running job of the request, "" if none exists. That of an array is the
@@ -70,7 +84,8 @@ func present(jobs []engine.Status, r engine.Request) string {
 	return ""
 }
 
-// submission returns the command line of sbatch. Options of the site are last, so that they prevail.
+// submission returns the command line of sbatch. Options of the site are last, so that they prevail, except those that request
+// GPUs: if the place has any, it states type and number.
 func submission(r engine.Request) ([]string, error) {
 	if err := checkRequest(r); err != nil {
 		return nil, err
@@ -92,6 +107,7 @@ func submission(r engine.Request) ([]string, error) {
 	if r.Comment != "" {
 		add("comment", r.Comment)
 	}
+	extra := r.Extra
 	add("nodes", max(1, r.Place.Nodes))
 	add("ntasks-per-node", 1)
 	if r.Place.CPUs > 0 {
@@ -101,7 +117,10 @@ func submission(r engine.Request) ([]string, error) {
 		add("mem", fmt.Sprintf("%.0fM", math.Ceil(float64(r.Place.Memory)*1024)))
 	}
 	if r.Place.GPUs > 0 {
-		add("gres", strings.Join(append(slices.DeleteFunc([]string{"gpu", r.Place.GPUType}, func(s string) bool { return s == "" }), strconv.Itoa(r.Place.GPUs)), ":"))
+		own := append(slices.DeleteFunc([]string{"gpu", r.Place.GPUType}, func(s string) bool { return s == "" }), strconv.Itoa(r.Place.GPUs))
+		others, rest := withoutGPUs(extra)
+		add("gres", strings.Join(append([]string{strings.Join(own, ":")}, others...), ","))
+		extra = rest
 	}
 	if r.Place.Partition != "" {
 		add("partition", r.Place.Partition)
@@ -116,7 +135,26 @@ func submission(r engine.Request) ([]string, error) {
 		const most = 65535 * time.Second
 		add("signal", fmt.Sprintf("B:USR1@%d", roundUp(min(r.Warn, most), time.Second)))
 	}
-	return append(argv, r.Extra...), nil
+	return append(argv, extra...), nil
+}
+
+// withoutGPUs returns the generic resources other than GPUs that options request, of which sbatch takes one list, and the options
+// that request neither these nor GPUs.
+func withoutGPUs(options []string) (others, rest []string) {
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, "=")
+		switch {
+		case name == "--gres":
+			others = append(others, slices.DeleteFunc(splitOutside(value), func(item string) bool {
+				kind, _, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":")
+				return kind == "gpu"
+			})...)
+		case name == "--gpus" || name == "--gpus-per-node" || name == "--gpus-per-task" || strings.HasPrefix(o, "-G"):
+		default:
+			rest = append(rest, o)
+		}
+	}
+	return others, rest
 }
 
 // roundUp returns the number of units that d > 0 takes.

@@ -86,6 +86,48 @@ func TestSubmitAsksForLittle(t *testing.T) {
 	}
 }
 
+// TestOneRequestOfGPUs checks that the type and number of GPUs are those of the place whatever options of the site request, and that
+// these keep their other generic resources.
+func TestOneRequestOfGPUs(t *testing.T) {
+	for _, c := range []struct {
+		extra []string
+		gpus  int
+		want  []string
+	}{
+		{[]string{"--gres=gpu:a100"}, 4, []string{"--gres=gpu:a100:4"}},
+		{[]string{"--gres=gpu:a100", "--account=x"}, 4, []string{"--gres=gpu:a100:4", "--account=x"}},
+		{[]string{"--gpus=a100:1", "-Ga100:1", "--gpus-per-node=1", "--gpus-per-task=1"}, 4, []string{"--gres=gpu:a100:4"}},
+		{[]string{"--gres=gpu:a100,nvme:2", "--gres=license"}, 4, []string{"--gres=gpu:a100:4,nvme:2,license"}},
+		{[]string{"--gres=gpu:1", "--gpus=1"}, 0, []string{"--gres=gpu:1", "--gpus=1"}},
+	} {
+		argv, err := submission(engine.Request{Key: "k", Argv: []string{"/bin/true"}, Dir: "/", Output: "/dev/null", Place: engine.Place{GPUs: c.gpus, GPUType: "a100"}, Extra: c.extra})
+		if got := argv[len(argv)-len(c.want):]; err != nil || !slices.Equal(got, c.want) || slices.ContainsFunc(argv[:len(argv)-len(c.want)], func(o string) bool { return strings.HasPrefix(o, "--g") }) {
+			t.Errorf("%q with %d GPUs: %q, %v, want %q", c.extra, c.gpus, argv, err, c.want)
+		}
+	}
+}
+
+// TestRemedyForATooLargeJob checks that a refusal because of the size of a job names the options that reduce it, and no other does.
+func TestRemedyForATooLargeJob(t *testing.T) {
+	for message, want := range map[string]bool{
+		"sbatch: error: Batch job submission failed: Requested node configuration is not available":                                                         true,
+		"sbatch: error: CPU count per node can not be satisfied\nsbatch: error: Batch job submission failed: Requested node configuration is not available": true,
+		"sbatch: error: Memory specification can not be satisfied":                                                                                          true,
+		"sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified":                                            false,
+	} {
+		e := &Engine{Run: func(_ context.Context, c Command) (Result, error) {
+			if c.Argv[0] == "squeue" {
+				return Result{Stdout: emptyQueue}, nil
+			}
+			return Result{Stderr: message, Code: 1}, nil
+		}}
+		_, err := e.Submit(t.Context(), request())
+		if !errors.Is(err, engine.ErrRefused) || strings.Contains(err.Error(), "16 CPUs, 62.5 GiB") != want || strings.Contains(err.Error(), "--cpus and --memory") != want {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
 func TestSubmitIsIdempotent(t *testing.T) {
 	row := func(id, state, name string) string {
 		return id + "|" + state + "|None|2022-01-01T00:00:00|N/A|0||" + name + "|\n"

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,6 +27,9 @@ type cluster struct {
 	next int
 	hold bool // jobs stay pending until run is called
 	dead bool // the controller does not answer
+	// unaccounted makes the engine keep no accounts, and fate is the state of a job whose process fails, FAILED if empty.
+	unaccounted bool
+	fate        string
 	// mute loses the answers to submissions, which are accepted.
 	mute bool
 	// deaf is the time between SIGTERM and SIGKILL of a cancelled job.
@@ -140,7 +144,7 @@ func (c *cluster) start(b *batch) {
 		if b.state != engine.Ended {
 			b.state, b.raw, b.end = engine.Ended, "COMPLETED", c.now()
 			if err != nil {
-				b.raw = "FAILED"
+				b.raw = cmp.Or(c.fate, "FAILED")
 			}
 		}
 		close(b.over)
@@ -214,7 +218,7 @@ func (c *cluster) finish(id, raw, who string) error {
 func (c *cluster) Account(_ context.Context, ids ...string) ([]engine.Life, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead {
+	if c.dead || c.unaccounted {
 		return nil, engine.ErrUnreachable
 	}
 	var out []engine.Life

@@ -10,6 +10,8 @@ import (
 	"trainopt/optimizer/launch"
 )
 
+const cancelledByUnknown = "cancelled; the accounting does not contain the user who did"
+
 // end completes a stretch whose node has recorded its end.
 func (j *job) end() {
 	j.mu.Lock()
@@ -28,7 +30,7 @@ func (j *job) end() {
 	case s.Signal != "":
 		e = ofEngine(e, s, life)
 		if life == nil && j.isCancelled() {
-			e.Reason, e.Detail = launch.Cancelled, "cancelled; the accounting does not contain the user who did"
+			e.Reason, e.Detail = launch.Cancelled, cancelledByUnknown
 		}
 	case e.Reason == launch.StartFailed && life != nil && life.Cancelled != "":
 		e.Reason = launch.Cancelled
@@ -63,10 +65,11 @@ func ofEngine(e launch.Exit, s nodeState, life *engine.Life) launch.Exit {
 	return e
 }
 
-// endWithout ends a stretch of which no record remains: its node, its supervisor or the file system failed.
+// endWithout ends a stretch of which no record remains: its node, its supervisor or the file system failed. Without an account
+// of the engine, as on a site that keeps none, the state is the one that the engine lists.
 func (j *job) endWithout(why string) {
 	j.mu.Lock()
-	s, stretch := j.node, j.stretch
+	s, stretch, listed := j.node, j.stretch, j.status
 	j.mu.Unlock()
 	if e, ok := s.Handle.ReadExit(); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
 		e.At = e.At.Add(-j.notableSkew())
@@ -83,22 +86,36 @@ func (j *job) endWithout(why string) {
 		e.At, e.Ran = s.Wall, s.Wall.Sub(s.Started)
 		e.Detail += "; counted up to its last sign of life, " + s.Wall.Local().Format(time.DateTime)
 	}
-	if life != nil {
+	last := life
+	if last == nil && listed.State == engine.Ended {
+		last = &engine.Life{State: firstWord(listed.Raw), Started: listed.Started}
+	}
+	if last != nil {
 		switch {
-		case life.Cancelled != "":
-			e.Reason, e.Detail = launch.Cancelled, "cancelled by "+life.Cancelled
-		case stretch.Started.IsZero() && s.Started.IsZero() && life.Started.IsZero():
-			e.Detail = "the engine ended it before it ran (" + life.State + ")"
-		case life.State == "FAILED" && s.Phase == "":
+		case last.Cancelled != "":
+			e.Reason, e.Detail = launch.Cancelled, "cancelled by "+last.Cancelled
+		case life == nil && last.State == "CANCELLED":
+			e.Reason, e.Detail = launch.Cancelled, cancelledByUnknown
+		case stretch.Started.IsZero() && s.Started.IsZero() && last.Started.IsZero():
+			e.Detail = "the engine ended it before it ran (" + last.State + ")"
+		case last.State == "FAILED" && s.Phase == "":
 			e.Detail += "; its node showed nothing: state directory, script and program must be on a file system that it shares (optimize doctor --engine " +
 				j.launcher.Engine.Name() + " tests that)"
-		case life.State == "OUT_OF_MEMORY":
+		case last.State == "OUT_OF_MEMORY":
 			e.Reason, e.Detail = launch.OOM, "the engine's memory limit was reached"
-		case life.State == "PREEMPTED" || life.State == "NODE_FAIL" || life.State == "TIMEOUT" || life.State == "REQUEUED":
-			e.Reason, e.Detail = launch.Preempted, "ended by the engine without notice: "+life.State
+		case last.State == "PREEMPTED" || last.State == "NODE_FAIL" || last.State == "TIMEOUT" || last.State == "REQUEUED":
+			e.Reason, e.Detail = launch.Preempted, "ended by the engine without notice: "+last.State
 		}
 	}
 	j.close(e, life, sure)
+}
+
+// firstWord returns the state at the beginning of what an engine lists, as of CANCELLED by 1000 or CANCELLED+.
+func firstWord(raw string) string {
+	if i := strings.IndexFunc(raw, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }); i >= 0 {
+		return raw[:i]
+	}
+	return raw
 }
 
 // account waits a while for the engine's final account of the job; nil if it is absent. sure is false for one that

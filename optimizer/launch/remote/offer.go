@@ -16,6 +16,8 @@ type Wish struct {
 	Feature   string // empty: any
 	Nodes     int    // of each job; 0 means 1
 	gpus      bool   // the options ask for GPUs
+	number    string // of GPUs that the option numbered states; empty: none does
+	numbered  string
 }
 
 // ReadWish reads the options of sbatch that select nodes: --partition, --constraint, and the type in --gres and
@@ -38,22 +40,43 @@ func ReadWish(options []string) Wish {
 		case "--constraint", "-C":
 			w.Feature = value
 		case "--gres":
-			parts := strings.Split(value, ":")
-			if len(parts) > 1 && parts[0] == "gpu" && !isCount(parts[1]) {
-				w.GPUType = parts[1]
+			for item := range strings.SplitSeq(value, ",") {
+				if kind, of, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":"); kind == "gpu" {
+					w.readGPUs(o, of)
+				}
 			}
-			w.gpus = w.gpus || parts[0] == "gpu" && parts[len(parts)-1] != "0"
 		case "--gpus", "-G", "--gpus-per-node", "--gpus-per-task":
-			kind, count, typed := strings.Cut(value, ":")
-			if typed {
-				w.GPUType = kind
-			} else {
-				count = kind
+			for item := range strings.SplitSeq(value, ",") {
+				w.readGPUs(o, item)
 			}
-			w.gpus = w.gpus || count != "0"
 		}
 	}
 	return w
+}
+
+// readGPUs reads the GPUs that an option requests: TYPE, NUMBER or TYPE:NUMBER.
+func (w *Wish) readGPUs(option, request string) {
+	kind, number, both := strings.Cut(request, ":")
+	if !both && isCount(kind) {
+		kind, number = "", kind
+	}
+	if kind != "" {
+		w.GPUType = kind
+	}
+	if number != "" {
+		w.number, w.numbered = number, option
+	}
+	w.gpus = w.gpus || number != "0"
+}
+
+// CheckNumber returns an error if the options state a number of GPUs other than that of --gpus, from which each request is
+// planned.
+func (w Wish) CheckNumber(gpus string) error {
+	if w.number == "" || w.number == gpus {
+		return nil
+	}
+	return fmt.Errorf("--engine-arg=%s states a number of GPUs: state it by --gpus %s instead (of each node), and name only their type here, as in --gres=gpu:a100",
+		w.numbered, w.number)
 }
 
 func isCount(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -38,3 +38,30 @@ func TestAsksGPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestTypeAndNumberOfGPUs checks that the type is found in each form of a request, and that a number other than that of --gpus
+// is refused.
+func TestTypeAndNumberOfGPUs(t *testing.T) {
+	for _, c := range []struct {
+		option, gpus string
+		kind         string
+		refused      bool
+	}{
+		{"--gres=gpu:a100", "", "a100", false},
+		{"--gres=gpu", "1:4", "", false},
+		{"--gres=gpu:a100,nvme:1", "", "a100", false},
+		{"--gres=nvme:1,gpu:a100:2", "2", "a100", false},
+		{"--gres=nvme:1", "", "", false},
+		{"--gres=gpu:a100:2", "", "a100", true},
+		{"--gres=gpu:2", "4", "", true},
+		{"--gpus=2", "2", "", false},
+		{"--gpus=2", "1:2", "", true},
+		{"-Ga100:1", "", "a100", true},
+		{"--gpus-per-node=a100:1", "", "a100", true},
+	} {
+		w := ReadWish([]string{"--account=x", c.option})
+		if err := w.CheckNumber(c.gpus); w.GPUType != c.kind || (err != nil) != c.refused {
+			t.Errorf("%s with --gpus %q: type %q, %v; want %q, refused %v", c.option, c.gpus, w.GPUType, err, c.kind, c.refused)
+		}
+	}
+}

@@ -294,6 +294,34 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
+// TestLostNodeWithoutAccounting checks that a job that leaves no record on a site without accounting ends for the reason that the
+// engine lists.
+func TestLostNodeWithoutAccounting(t *testing.T) {
+	for raw, want := range map[string]launch.ExitReason{"NODE_FAIL": launch.Preempted, "PREEMPTED+": launch.Preempted, "TIMEOUT": launch.Preempted,
+		"OUT_OF_MEMORY": launch.OOM, "CANCELLED by 1000": launch.Cancelled, "FAILED": launch.Lost} {
+		t.Run(raw, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			c.unaccounted, c.fate = true, raw
+			command, l := shell(t, "echo $$ > pid; exec sleep 1000"), site(t, c)
+			l.times.final = 300 * time.Millisecond
+			j := start(t, l, command)
+			await(t, "the start", j.Started())
+			pid, _ := strconv.Atoi(strings.TrimSpace(awaitFile(t, filepath.Join(command.Dir, "pid"))))
+			h := j.node.Handle
+			for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // none sees the death of another
+				for _, p := range []int{h.StandbyPID, h.KeeperPID, pid, c.job("1").cmd.Process.Pid} {
+					syscall.Kill(p, sig)
+				}
+			}
+			await(t, "the end", j.Done())
+			if e := j.Exit(); e.Reason != want {
+				t.Errorf("exit %+v, want %s", e, want)
+			}
+		})
+	}
+}
+
 // TestKeeperWithoutSupervisor: the supervisor of a stretch is killed, and its training takes longer to save than a node
 // waits for a silent predecessor. The next one begins after it.
 func TestKeeperWithoutSupervisor(t *testing.T) {
@@ -367,6 +395,44 @@ func TestEnvironment(t *testing.T) {
 		}
 		if info, _ := e.Info(); !e.IsDir() && info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s has mode %v", e.Name(), info.Mode())
+		}
+	}
+}
+
+// TestTaskVariables checks that a job on one node, which is not a task of srun, does not see the number of tasks that was
+// requested, and that those on two nodes do.
+func TestTaskVariables(t *testing.T) {
+	t.Parallel()
+	tasks := []string{"SLURM_NPROCS=1", "SLURM_NTASKS=1", "SLURM_NTASKS_PER_NODE=1", "SLURM_TASKS_PER_NODE=1"}
+	for nodes, c := range map[int]struct {
+		on   func(*testing.T, *cluster) *Launcher
+		want []string
+	}{1: {site, tasks[3:]}, 2: {twoNodes, tasks}} {
+		command := shell(t, `[ "${RANK:-0}" != 0 ] || env > env`)
+		l := c.on(t, newCluster(t))
+		l.Inherited = append(slices.Clone(l.Inherited), tasks...)
+		command.Env = append(slices.Clone(os.Environ()), tasks...)
+		j := start(t, l, command)
+		await(t, "the end", j.Done())
+		env := strings.Split(awaitFile(t, filepath.Join(command.Dir, "env")), "\n")
+		env = slices.DeleteFunc(env, func(v string) bool { return !slices.Contains(tasks, v) })
+		if slices.Sort(env); !slices.Equal(env, c.want) {
+			t.Errorf("on %d nodes the job sees %v, want %v", nodes, env, c.want)
+		}
+	}
+}
+
+// TestThreadsOfTheNode checks that thread variables that the agent derived from CPUs become those of the node's physical cores, and
+// that a chosen number and the user's own values stay.
+func TestThreadsOfTheNode(t *testing.T) {
+	t.Setenv("MKL_NUM_THREADS", "6") // inherited, so that no spec contains it
+	for _, c := range []struct{ chosen, perCore, want int }{{0, 1, 9}, {0, 2, 4}, {0, 16, 1}, {9, 2, 9}} {
+		n := &node{spec: spec{Env: []string{"A=9", "OMP_NUM_THREADS=9"}, Allocation: resources.Allocation{CPUs: 9, Threads: c.chosen}}}
+		env := n.environment(c.perCore)
+		for _, want := range []string{"A=9", "MKL_NUM_THREADS=6", fmt.Sprint("OMP_NUM_THREADS=", c.want)} {
+			if !slices.Contains(env, want) {
+				t.Errorf("%d threads chosen, %d CPUs per core: the job lacks %s", c.chosen, c.perCore, want)
+			}
 		}
 	}
 }

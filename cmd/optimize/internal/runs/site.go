@@ -61,7 +61,7 @@ func siteOn(ctx context.Context, e *cli.Env, eng engine.Engine, cfg run.Config, 
 	}
 	site, siteErr := siteAt(ctx, e, eng, offers, offer, cfg, gpus)
 	site.Others = others(ctx, e, eng, offers, site.Place, allowed, cfg, gpus)
-	return site, errors.Join(err, siteErr)
+	return site, errors.Join(err, siteErr, allowed.CheckNumber(cfg.GPUs))
 }
 
 // others returns the sites of the other kinds of nodes that the user's options allow, the largest of each kind. A job without

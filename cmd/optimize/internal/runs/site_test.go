@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -42,6 +43,17 @@ func TestSiteWithoutGPUs(t *testing.T) {
 		limits := s.Host.DefaultLimits(c.may)
 		if limits.GPUs != (resources.Range{Min: min(1, c.gpus), Max: c.gpus}) {
 			t.Errorf("%d kinds of nodes, may use GPUs %v: limits of %v GPUs", len(c.offers), c.may, limits.GPUs)
+		}
+	}
+}
+
+// TestSiteRefusesANumberOfGPUs checks that an option of the site may name the type of GPUs, and not a number that contradicts --gpus.
+func TestSiteRefusesANumberOfGPUs(t *testing.T) {
+	offers := offering{offers: []engine.Offer{{Partition: "gpu", Default: true, GPUType: "a100", GPUs: 4, CPUs: 8, Memory: 8, Nodes: 1}}}
+	for option, want := range map[string]string{"--gres=gpu:a100": "", "--gres=gpu:a100:2": "--gpus 2"} {
+		_, err := siteOn(t.Context(), &cli.Env{Self: []string{"optimize"}}, offers, run.Config{EngineArgs: []string{option}}, true)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", option, err, want)
 		}
 	}
 }
