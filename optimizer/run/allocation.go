@@ -155,7 +155,22 @@ func AskedToStop(dir string) bool {
 	return err == nil
 }
 
-// stopMark is the file in a run directory by which StopRun marks the SIGTERM that follows as the user's.
+// askedGrace returns the time that StopRun allows for the stop that it has asked for: the one that it states, otherwise that of
+// the run, as it waits no longer; nil if it has not asked.
+func (r *run) askedGrace() *time.Duration {
+	text, err := os.ReadFile(r.dir.Path(stopMark))
+	if err != nil {
+		return nil
+	}
+	grace, err := time.ParseDuration(string(text))
+	if err != nil { // it states none
+		grace = r.Config.Grace
+	}
+	return &grace
+}
+
+// stopMark is the file in a run directory by which StopRun marks the SIGTERM that follows as the user's. It contains the grace of
+// the stop, or nothing.
 const stopMark = "stop"
 
 // byStopRun is the reason of a stop by StopRun, for the user.

@@ -68,13 +68,19 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 }
 
 // StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
-// it. A job that had ended by itself was not stopped: its own end is recorded. The returned text describes what was
-// done.
+// it. A job that had ended by itself was not stopped: its own end is recorded. A negative grace means that of the run. The
+// returned text describes what was done.
 func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	id := filepath.Base(dir)
+	stated := ""
+	if grace >= 0 {
+		stated = grace.String()
+	} else {
+		grace = graceOf(dir)
+	}
 	if h := journal.HolderOf(dir); h != nil && h.Alive() {
 		mark := filepath.Join(dir, stopMark)
-		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		if err := os.WriteFile(mark, []byte(stated), 0o600); err != nil {
 			return "", fmt.Errorf("stop %s: %w", id, err)
 		}
 		defer os.Remove(mark)
@@ -121,6 +127,15 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 		return "", fmt.Errorf("%s, but that cannot be recorded: %w", words, err)
 	}
 	return words, nil
+}
+
+// graceOf returns the grace of a run according to its state, the default if that cannot be read.
+func graceOf(dir string) time.Duration {
+	var f facts
+	if jd, err := journal.Open(dir); err == nil {
+		_, _ = jd.LoadState(&f) // StopRun reports a damaged one
+	}
+	return f.Config.WithDefaults().Grace
 }
 
 // stopOrphan loads the state of a run whose agent is dead, adopts its job and stops it, unless it has ended. The exit is

@@ -130,12 +130,14 @@ func (r *run) leaveMachine(notice reclaimed) {
 }
 
 // grace returns the time for a stop. The default is extended so that a job which saves on request has half of it for that, because it
-// reads the request at the end of a step. StopRun waits no longer than the grace.
+// reads the request at the end of a step.
 func (r *run) grace() time.Duration {
 	switch saves := r.Resumable || r.savesOnRequest(); {
 	case r.leaving != nil:
 		return r.leaving.grace
-	case !saves || r.Config.Grace != defaultGrace || r.Pending != nil && r.Pending.Words == byStopRun:
+	case r.Pending != nil && r.Pending.Grace != nil:
+		return *r.Pending.Grace
+	case !saves || r.Config.Grace != defaultGrace:
 		return r.Config.Grace
 	}
 	return max(r.Config.Grace, 2*r.saveTime())

@@ -39,6 +39,7 @@ type pendingStop struct {
 	Writing    bool                  `json:"writing,omitempty"`  // SIGTERM follows when the job has written a checkpoint
 	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
 	Place      *engine.Kind          `json:"place,omitempty"`    // kind of node of the next launch; nil: the present one
+	Grace      *time.Duration        `json:"grace,omitempty"`    // as StopRun allows; nil: that of the run
 }
 
 // requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
@@ -196,12 +197,12 @@ func (r *run) interrupt(s os.Signal) {
 		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
 			if why != byAllocation || r.Pending.Next != nil {
-				r.Pending.Why, r.Pending.Next, r.Pending.Words = why, nil, words
+				r.Pending.Why, r.Pending.Next, r.Pending.Words, r.Pending.Grace = why, nil, words, r.askedGrace()
 			}
 			r.saveState()
 			return
 		}
-		r.requestStop(&pendingStop{Why: why, Words: words})
+		r.requestStop(&pendingStop{Why: why, Words: words, Grace: r.askedGrace()})
 		return
 	}
 	if r.repeatedBySystem(s) {

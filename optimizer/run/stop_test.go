@@ -1,8 +1,10 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +59,66 @@ func TestSlowSaveOnRequest(t *testing.T) {
 			}
 			res := s.runWithSignals()
 			if _, stops := s.started()[0].counts(); (stops == 0) != c.saved || strings.Contains(res.Record.Exit.Detail, "checkpoint saved") != c.saved {
+				t.Errorf("%+v after %d stops, want a save: %t", res.Record.Exit, stops, c.saved)
+			}
+		})
+	}
+}
+
+// TestGraceOfStopRun: the agent of a run allows the time that StopRun states; if it states none, StopRun waits for the grace of the
+// run.
+func TestGraceOfStopRun(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan os.Signal, 1) // StopRun signals the process of the agent: this one
+	signal.Notify(arrived, syscall.SIGTERM)
+	defer signal.Stop(arrived)
+	for _, c := range []struct { // one by one: the signal is that of the process
+		of, stated time.Duration // the grace of the run, and of its stop
+		after      time.Duration // the request
+		saved      bool
+		waits      string
+	}{
+		{of: defaultGrace, stated: 10 * time.Minute, after: 4 * time.Minute, saved: true, waits: "10m20s"},
+		{of: 20 * time.Minute, stated: 10 * time.Minute, after: 6 * time.Minute, waits: "10m20s"},
+		{of: 20 * time.Minute, stated: -1, after: 6 * time.Minute, saved: true, waits: "20m20s"},
+	} {
+		t.Run(fmt.Sprint(c.of, c.stated), func(t *testing.T) {
+			s := observedStage(t, nil)
+			s.cfg.Grace = c.of
+			ctx, cancel := context.WithCancel(t.Context())
+			var stopped error
+			stopper := make(chan struct{})
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"can_save": true, "can_stop": true})
+				for a.epoch < 3 {
+					a.step(6, 1)
+				}
+				entries, err := journal.List(s.cfg.StateDir)
+				if err != nil || len(entries) != 1 {
+					t.Errorf("%d runs, %v", len(entries), err)
+					return failed(1)
+				}
+				go func() {
+					defer close(stopper)
+					_, stopped = s.agent().StopRun(ctx, entries[0].Dir, c.stated)
+				}()
+				s.interrupts <- <-arrived
+				s.wait("the request", func(Status) bool { return a.request() != nil })
+				cancel() // it has waited long enough
+				<-stopper
+				s.clock.advance(c.after)
+				s.turn("looks, or a stop", func() {}, func(_ Status, looks int) bool { return c.saved && looks == 20 || a.mustGo() })
+				if a.mustGo() {
+					return died("SIGTERM")
+				}
+				a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": true, "stopped": true, "path": a.checkpoint(), "step": 3, "seconds": 5})
+				return finished
+			}
+			res := s.runWithSignals()
+			if stopped == nil || !strings.Contains(stopped.Error(), "still runs after "+c.waits) {
+				t.Errorf("StopRun: %v, want that it waits %s", stopped, c.waits)
+			}
+			if _, stops := s.started()[0].counts(); (stops == 0) != c.saved || res.Record.Exit.Reason != "user" {
 				t.Errorf("%+v after %d stops, want a save: %t", res.Record.Exit, stops, c.saved)
 			}
 		})

@@ -80,7 +80,7 @@ func runsCommand(e *cli.Env) *cobra.Command {
 }
 
 func stopCommand(e *cli.Env) *cobra.Command {
-	grace := 30 * time.Second
+	grace := time.Duration(-1)
 	cmd := &cobra.Command{Use: "stop RUN", Short: "Stop a run: checkpoint, then SIGTERM, then SIGKILL", Args: cobra.ExactArgs(1),
 		Example: `  optimize runs stop latest
   optimize runs stop latest --grace 2m    # for a large checkpoint`,
@@ -96,7 +96,8 @@ func stopCommand(e *cli.Env) *cobra.Command {
 			updateHistory(e, dir)
 			return e.PrintResult(outcome, map[string]any{"run_id": filepath.Base(dir)})
 		}}
-	cli.DurationVar(cmd.Flags(), &grace, "grace", "time between SIGTERM and SIGKILL")
+	cli.DurationVar(cmd.Flags(), &grace, "grace", "time until SIGKILL; SIGTERM follows a request for a checkpoint after half of it")
+	cmd.Flags().Lookup("grace").DefValue = "that of the run"
 	return cmd
 }
 

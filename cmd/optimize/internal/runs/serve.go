@@ -228,10 +228,9 @@ func auditCluster(e *cli.Env) func(context.Context) (page.Document, error) {
 
 // controlOf returns the changes that the page can make.
 func controlOf(e *cli.Env) serve.Control {
-	const grace = 30 * time.Second
 	return serve.Control{
 		Stop: func(ctx context.Context, dir string) (string, error) {
-			text, err := newAgent(e, nil).StopRun(ctx, dir, grace)
+			text, err := newAgent(e, nil).StopRun(ctx, dir, -1)
 			if err == nil {
 				history.SyncStateDir(filepath.Dir(filepath.Dir(dir)), 5*time.Second)
 			}
