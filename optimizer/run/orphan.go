@@ -20,9 +20,10 @@ import (
 	"trainopt/resources"
 )
 
-// FindOrphanedRun returns the directory of an orphaned run of the same training (script, arguments, working directory):
+// FindOrphanedRun returns the directory of an orphaned run of the same training (script, arguments, working directory, environment):
 // its state is running, and no agent holds it; or it is the run that an earlier life of the enclosing Slurm job left, or
-// the newest one, whose machine was reclaimed. Empty if no such run exists. One for which owned returns an error is left to its owner.
+// the newest one, whose machine was reclaimed. A later life of a Slurm job prefers the runs of its earlier ones. Empty if no such run
+// exists. One for which owned returns an error is left to its owner.
 func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir string) error) string {
 	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
@@ -37,6 +38,15 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 	entries, err := list(cfg.StateDir)
 	if err != nil {
 		return ""
+	}
+	if batch != nil && batch.Restarts > 0 { // another job of the array may have left a run too
+		others := func(e journal.Entry) int {
+			if e.Record != nil && e.Record.Batch != nil && e.Record.Batch.ID == batch.ID {
+				return 0
+			}
+			return 1
+		}
+		slices.SortStableFunc(entries, func(x, y journal.Entry) int { return others(x) - others(y) })
 	}
 	same := func(rec *journal.Record) bool {
 		return rec.Script.SHA256 == ins.SHA256 && slices.Equal(rec.Command, argv) && rec.Dir == cfg.Dir && rec.Handed == handed(cfg, a.Environ)
@@ -57,7 +67,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 			}
 		}
 		if !e.Agent.Alive() && journal.HasState(e.Dir) { // else its agent died before it had started anything
-			err := owned(e.Dir)
+			err := cmp.Or(owned(e.Dir), a.otherEnvironment(e.Dir))
 			if err == nil {
 				return e.Dir
 			}
@@ -66,6 +76,35 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 	}
 	return ""
 }
+
+// otherEnvironment returns an error that names the variables in which the environment of an orphaned run differs from that of the
+// agent; nil if they may be of the same training.
+func (a Agent) otherEnvironment(dir string) error {
+	id := filepath.Base(dir)
+	lacking, err := a.LackingEnvironment(dir)
+	lacking = slices.DeleteFunc(lacking, ofTheNode)
+	switch n := len(lacking); {
+	case err != nil:
+		return fmt.Errorf("the orphaned run %s is left alone, because its environment is not known: %w; optimize runs resume %s continues it", id, err, id)
+	case n == 0:
+		return nil
+	case n > maxDifferent:
+		lacking = append(lacking[:maxDifferent:maxDifferent], fmt.Sprintf("%d more", n-maxDifferent))
+	}
+	return fmt.Errorf("the orphaned run %s is left alone, because its environment differs in %s; optimize runs resume %s continues it", id, strings.Join(lacking, ", "), id)
+}
+
+// maxDifferent is the maximum number of variables that a warning names.
+const maxDifferent = 10
+
+// ofTheNode reports whether a variable describes where a training runs, its node or its Slurm job, and not which one it is. The
+// interpreter, which PATH determines, is part of the command.
+func ofTheNode(name string) bool {
+	return strings.HasPrefix(name, "SLURM") && name != "SLURM_ARRAY_TASK_ID" && name != "SLURM_PROCID" || slices.Contains(nodeVariables, name)
+}
+
+// nodeVariables are the variables that systems set by node or by devices.
+var nodeVariables = []string{"PATH", "HOSTNAME", "HOST", "TMPDIR", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}
 
 // StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
 // it. A job that had ended by itself was not stopped: its own end is recorded. A negative grace means that of the run. The

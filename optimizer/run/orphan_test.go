@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
@@ -181,6 +182,64 @@ func TestStopRunThatHasEnded(t *testing.T) {
 			}
 			if asks, stops := job.counts(); asks+stops > 0 || len(s.started()) != 1 {
 				t.Errorf("asked %d times, stopped %d times, %d launches; want no request and 1 launch", asks, stops, len(s.started()))
+			}
+		})
+	}
+}
+
+// TestFindOrphanedRun: an orphaned run is of the same training only if its environment was the same, but for variables of the session
+// and of the node. A later life of a Slurm job prefers the run that its earlier one left.
+func TestFindOrphanedRun(t *testing.T) {
+	const first, second = "SLURM_JOB_ID=12 SLURMD_NODENAME=n0", "SLURM_JOB_ID=12 SLURMD_NODENAME=n1 SLURM_RESTART_COUNT=1"
+	for name, c := range map[string]struct {
+		left    []string // the environments of the orphaned runs, oldest first
+		now     string
+		want    int    // of left, from 1; 0: none
+		differs string // in a warning
+	}{
+		"same":              {left: []string{"SEED=1"}, now: "SEED=1", want: 1},
+		"another value":     {left: []string{"SEED=1"}, now: "SEED=2", differs: "SEED"},
+		"missing":           {left: []string{"SEED=1 RATE=2"}, differs: "RATE, SEED"},
+		"an older one":      {left: []string{"SEED=1", "SEED=2"}, now: "SEED=1", want: 1, differs: "SEED"},
+		"another session":   {left: []string{"TERM=xterm SSH_TTY=1"}, now: "TERM=dumb", want: 1},
+		"another node":      {left: []string{first + " HOSTNAME=n0 CUDA_VISIBLE_DEVICES=0"}, now: second + " HOSTNAME=n1 CUDA_VISIBLE_DEVICES=3", want: 1},
+		"another job":       {left: []string{first, "SLURM_JOB_ID=13 SLURMD_NODENAME=n0"}, now: second, want: 1},
+		"another task":      {left: []string{"SLURM_JOB_ID=13 SLURMD_NODENAME=n0 SLURM_ARRAY_TASK_ID=4"}, now: second + " SLURM_ARRAY_TASK_ID=3", differs: "SLURM_ARRAY_TASK_ID"},
+		"another rank":      {left: []string{first + " SLURM_PROCID=0"}, now: second + " SLURM_PROCID=1", differs: "SLURM_PROCID"},
+		"many":              {left: []string{"A=1 B=1 C=1 D=1 E=1 F=1 G=1 H=1 I=1 J=1 K=1 L=1"}, differs: "A, B, C, D, E, F, G, H, I, J, 2 more"},
+		"without variables": {left: []string{""}, now: "SEED=1", want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, resumable(2, 1))
+			agent := func(environ string) Agent {
+				a := s.agent()
+				a.Environ = append(a.Environ, strings.Fields(environ)...)
+				a.Batch = &batchStage{entry: &engine.Entry{State: engine.Running, Restarts: 1}} // each job has been started again
+				return a
+			}
+			dirs := []string{""}
+			for _, environ := range c.left {
+				dir := agent(environ).Run(t.Context(), s.cfg, nil).Dir
+				rec, err := journal.ReadRecord(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rec.State, rec.FinishedAt, rec.ExitCode, rec.Exit = journal.Running, nil, nil, nil
+				if jd, err := journal.Open(dir); err != nil || jd.WriteRecord(rec) != nil {
+					t.Fatalf("write the record of %s: %v", dir, err)
+				}
+				dirs = append(dirs, dir)
+				s.clock.advance(time.Minute)
+			}
+			before := len(s.said(Warning, ""))
+			got := agent(c.now).FindOrphanedRun(t.Context(), s.cfg, func(string) error { return nil })
+			if got != dirs[c.want] {
+				t.Errorf("found %q of %q, want %q", got, dirs[1:], dirs[c.want])
+			}
+			said := s.said(Warning, "")[before:]
+			if warned := len(said) == 1 && strings.Contains(said[0], "differs in "+c.differs+";"); warned != (c.differs != "") || !warned && len(said) > 0 {
+				t.Errorf("warnings %q, want that it differs in %q", said, c.differs)
 			}
 		})
 	}
