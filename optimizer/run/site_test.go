@@ -171,6 +171,77 @@ func TestSignalInAllocation(t *testing.T) {
 	}
 }
 
+// TestWarned: a warning of the batch system stops a training that saves on request, with the rest of the allocation for that. Another
+// training gets the signal, as does each where the end is unknown, unless it does not handle it.
+func TestWarned(t *testing.T) {
+	for name, c := range map[string]struct {
+		signal   os.Signal
+		left     time.Duration // of the allocation; 0: unknown
+		inside   bool
+		without  bool // a save on request
+		stops    bool
+		passed   int
+		says     string
+		terminal bool // SIGTERM of Slurm follows
+	}{
+		"saves":              {signal: syscall.SIGUSR1, left: time.Hour, inside: true, stops: true, says: "SIGUSR1 from Slurm job 12"},
+		"saves, SIGTERM":     {signal: syscall.SIGUSR2, left: time.Hour, inside: true, stops: true, says: "SIGUSR2 from Slurm job 12", terminal: true},
+		"saves nothing":      {signal: syscall.SIGUSR1, left: time.Hour, inside: true, without: true, passed: 1, says: "passed on"},
+		"unknown end":        {signal: syscall.SIGUSR1, inside: true, passed: 1, says: "passed on"},
+		"outside a job":      {signal: syscall.SIGUSR1, passed: 1, says: "passed on"},
+		"it does not handle": {signal: syscall.SIGUSR2, says: "no effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			warnings, interrupts := make(chan os.Signal, 1), make(chan os.Signal)
+			var s *stage
+			s = newStage(t, func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 8 && a.work(8, 1); {
+					if a.epoch != 3 {
+						continue
+					}
+					warnings <- c.signal
+					s.turn("its event", func() {}, func(Status, int) bool { return len(s.said(Info, c.says)) > 0 })
+					if !c.stops {
+						continue
+					}
+					<-a.asked
+					if c.terminal {
+						interrupts <- syscall.SIGTERM
+					}
+					s.clock.advance(20 * time.Minute) // more than any grace but that of the allocation
+					s.turn("looks after it", func() {}, func(_ Status, looks int) bool { return looks == 20 })
+				}
+				if !a.mustGo() {
+					return finished
+				}
+				return a.leave()
+			})
+			if c.without {
+				s.cfg.Resume = resumableNo
+			}
+			a := s.agent()
+			if c.inside {
+				b := &batchStage{entry: &engine.Entry{State: engine.Running, Raw: "RUNNING"}}
+				if c.left > 0 {
+					b.entry.End = s.clock.Now().Add(c.left)
+				}
+				a = inJob(s, b)
+			}
+			a.Warnings = warnings
+			res := a.Run(t.Context(), s.cfg, interrupts)
+			job := s.started()[0]
+			if got := job.signalled(); len(got) != c.passed || c.passed > 0 && got[0] != c.signal {
+				t.Errorf("passed on %v, want %v %d times", got, c.signal, c.passed)
+			}
+			asks, stops := job.counts()
+			if stopped := res.Code == CodeTryAgain && res.Record.Exit.Reason == byAllocation; stopped != c.stops || !stopped && res.Code != CodeDone || stops > 0 || asks > 1 {
+				t.Errorf("exit %d %+v after %d requests and %d stops, want an end by the warning: %t", res.Code, res.Record.Exit, asks, stops, c.stops)
+			}
+		})
+	}
+}
+
 // TestResumesBatch: a later life of the same Slurm job resumes what an earlier one left, and nothing else.
 func TestResumesBatch(t *testing.T) {
 	ended := func(id string, restarts int, state journal.State, reason string) *journal.Record {

@@ -230,7 +230,9 @@ func resume(o cli.Options, args []string) error {
 	view := newView(o.Env)
 	defer closeView(view)
 	agent := newAgent(o.Env, view)
-	agent.Stdin = jobInput(o.Stdin)
+	warnings, unheed := heedWarnings()
+	defer unheed()
+	agent.Stdin, agent.Warnings = jobInput(o.Stdin), warnings
 	signals, stop := o.Listen()
 	defer stop()
 	res := agent.Resume(context.Background(), dir, change, signals)

@@ -187,7 +187,9 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	signals, stop := o.Listen()
 	defer stop()
 	agent := newAgent(o.Env, view)
-	agent.Stdin = jobInput(o.Stdin)
+	warnings, unheed := heedWarnings()
+	defer unheed()
+	agent.Stdin, agent.Warnings = jobInput(o.Stdin), warnings
 	cfg.Anyway = o.yes
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
