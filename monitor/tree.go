@@ -17,8 +17,8 @@ import (
 //
 // MemoryGiB is anonymous and shared memory (RSS without page cache). Pages shared between processes are counted once
 // if the kernel reports the proportional set size (/proc/PID/smaps_rollup). That file is slow to read for large
-// processes, so the reads are spaced to cost less than 1/200 of a core; between two reads the growth of the resident
-// size is added. Without it, shared pages are counted in each process.
+// processes, so the reads are spaced to cost less than 1/200 of a core; between two reads the growth of each process that was
+// read is added. Without it, shared pages are counted in each process.
 type Tree struct {
 	// PIDs lists the current processes of the tree. ErrNoData or an empty list means that it has no process.
 	PIDs func() ([]int, error)
@@ -193,14 +193,16 @@ func (t *Tree) traffic(now map[procKey]procState, s *Sample) {
 
 // sharedMemory is the last reading of proportional set sizes.
 type sharedMemory struct {
-	pss, rss float64   // bytes, at the same time; rss is 0 without a reading
-	next     time.Time // earliest time of the next reading
+	pss, rss float64             // bytes, at the same time; rss is 0 without a reading
+	of       map[procKey]float64 // the resident memory of each process then
+	next     time.Time           // earliest time of the next reading
 }
 
-// pssShare is the ratio of the pause after a reading to the duration of the reading; pssRetry is the pause after a
-// failed one.
+// pssShare is the ratio of the pause after a reading to the duration of the reading, which a busy machine prolongs; pssMost is
+// the longest pause, and pssRetry that after a failed one.
 const (
 	pssShare = 200
+	pssMost  = 15 * time.Second
 	pssRetry = 30 * time.Second
 )
 
@@ -217,7 +219,11 @@ func (t *Tree) memory(now map[procKey]procState, at time.Time) float64 {
 		began := time.Now() // to measure the cost of the reading
 		pss, ok := t.pss(now)
 		if ok {
-			t.shared = sharedMemory{pss: pss, rss: rss, next: at.Add(pssShare * time.Since(began))}
+			of := make(map[procKey]float64, len(now))
+			for key, p := range now {
+				of[key] = p.rss
+			}
+			t.shared = sharedMemory{pss: pss, rss: rss, of: of, next: at.Add(min(pssShare*time.Since(began), pssMost))}
 			return pss
 		}
 		t.shared = sharedMemory{next: at.Add(pssRetry)}
@@ -225,7 +231,21 @@ func (t *Tree) memory(now map[procKey]procState, at time.Time) float64 {
 	if t.shared.rss == 0 {
 		return rss
 	}
-	return math.Max(0, math.Min(rss, t.shared.pss+rss-t.shared.rss))
+	return t.shared.estimate(now, rss)
+}
+
+// estimate returns the memory of a tree with the given resident memory since the reading. What its processes have gained or released
+// counts. Processes that have ended or joined, as the workers of a loader in each epoch, are taken to share their pages with
+// the others.
+func (m *sharedMemory) estimate(now map[procKey]procState, rss float64) float64 {
+	sum, largest := m.pss, 0.0
+	for key, p := range now {
+		if before, ok := m.of[key]; ok {
+			sum += p.rss - before
+		}
+		largest = max(largest, p.rss)
+	}
+	return min(rss, max(sum, largest))
 }
 
 // pss sums the proportional set sizes; false if one process does not report it.

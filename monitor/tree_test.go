@@ -117,6 +117,35 @@ func TestTreeRecorded(t *testing.T) {
 	want(t, "not exact", collectAt(t, tree, at.Add(3*time.Second)).Tree.MemoryGiB, 1.25)
 }
 
+// TestMemoryOfLoaderWorkers: the workers of a loader share the pages of their parent, and begin again in each epoch; between two
+// readings of the shares the memory of the tree stays that of the parent and of what the processes gain.
+func TestMemoryOfLoaderWorkers(t *testing.T) {
+	p := &procTree{t: t, dir: t.TempDir()}
+	p.put(100, proc{parent: 1, start: 5, anon: 1 << 20, pssAnon: 1 << 19})
+	p.put(101, proc{parent: 100, start: 6, anon: 1 << 20, pssAnon: 1 << 19})
+	tree := p.tree()
+	at := time.Unix(1000, 0)
+	memory := func(what string, gib float64) {
+		t.Helper()
+		at = at.Add(time.Second)
+		want(t, what, collectAt(t, tree, at).Tree.MemoryGiB, gib)
+		tree.shared.next = at.Add(time.Hour)
+	}
+	memory("two processes, read", 1)
+	for pid := 102; pid < 106; pid++ {
+		p.put(pid, proc{parent: 100, start: 7, anon: 1 << 20})
+	}
+	memory("four more workers", 1)
+	p.put(100, proc{parent: 1, start: 5, anon: 3 << 19})
+	memory("the parent grows by half", 1.5)
+	for pid := 101; pid < 105; pid++ {
+		p.remove(pid)
+	}
+	memory("one worker is left", 1.5)
+	p.remove(105)
+	memory("none is left", 1.5)
+}
+
 var treeCases = map[string]struct {
 	change func(p *procTree)
 	cpu    float64

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -92,6 +93,25 @@ func TestApplyOverride(t *testing.T) {
 		}
 		if twice, _ := ReadCommand(once, commandsDir).Mapping(m).Apply(once, map[string]string{KnobResume: c[1]}); !slices.Equal(once, twice) {
 			t.Errorf("%s: %q, applied again %q", c[1], once, twice)
+		}
+	}
+}
+
+// TestResumeSwitchOfHydra: a setting that is true or false takes no path of a checkpoint.
+func TestResumeSwitchOfHydra(t *testing.T) {
+	const script = "import hydra, torch\n@hydra.main(config_path='conf', config_name='config')\ndef main(cfg):\n    torch.load(cfg.resume)\nmain()"
+	for config, want := range map[string]bool{"resume: null\n": true, "resume: false\n": false, "resume: True\nckpt_path: null\n": false} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"train.py": script, "conf/config.yaml": config} {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		argv := []string{"python", "train.py"}
+		got, err := ReadCommand(argv, dir).Mapping(nil).Apply(argv, map[string]string{KnobResume: "/runs/last.pt"})
+		if (err == nil) != want {
+			t.Errorf("%q: %q (%v), want a path given to the script: %t", config, got, err, want)
 		}
 	}
 }

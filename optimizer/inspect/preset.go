@@ -175,6 +175,9 @@ func (c *Command) configKnob(n string) (knob, bool) {
 		return knob{}, false
 	}
 	e := c.config[best]
+	if n == KnobResume && slices.Contains([]string{"true", "false"}, strings.ToLower(e.value)) {
+		return knob{}, false // a switch takes no path
+	}
 	k := knob{Name: n, Template: e.key + "={}", Present: e.value, Source: fmt.Sprintf("setting %s in %s line %d", e.key, e.file, e.line)}
 	if n == KnobResume {
 		k.Template = e.key + "={path}"
