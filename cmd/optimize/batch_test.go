@@ -299,25 +299,3 @@ func (w *batchWorld) secondLife(epochs int) {
 		w.t.Errorf("the training printed %q, want a second start after the checkpoint", words)
 	}
 }
-
-// TestWarningOfARealAgent checks that a process of the program subscribes to the signals by which batch systems warn, and passes them
-// on to a training that handles them.
-func TestWarningOfARealAgent(t *testing.T) {
-	t.Parallel()
-	needPython(t)
-	w := newWorld(t)
-	handler := "import signal\nsignal.signal(signal.SIGUSR2, lambda *_: open('warned', 'w').close())\n"
-	agent := w.agent("--train", w.write("count.py", handler+counting), "--epochs", "600", "--quiet")
-	w.latest("running", func(dir string, rec *journal.Record) bool { return rows(dir) >= 3 })
-	if err := agent.Process.Signal(syscall.SIGUSR2); err != nil {
-		t.Fatal(err)
-	}
-	w.await("the signal in the training", func() bool {
-		_, err := os.Stat(filepath.Join(w.dir, "warned"))
-		return err == nil
-	})
-	if err := agent.Process.Signal(syscall.SIGQUIT); err != nil {
-		t.Fatal(err)
-	}
-	_ = agent.Wait()
-}

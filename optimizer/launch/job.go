@@ -398,12 +398,6 @@ func (j *job) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Pass sends a signal to the main process alone if that has a handler for it, and reports whether it has sent it.
-func (j *job) Pass(sig os.Signal) bool {
-	n, ok := sig.(syscall.Signal)
-	return ok && j.main.catches(n) && j.main.signal(n) == nil
-}
-
 // signalGroup requires that the main process is alive: otherwise the id of its process group may have been reused.
 func (j *job) signalGroup(sig syscall.Signal) error {
 	if !j.main.alive() {

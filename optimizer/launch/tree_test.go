@@ -287,26 +287,6 @@ func TestCheckpoint(t *testing.T) {
 	})
 }
 
-// TestPass: a signal is passed on to a main process that handles it, and to no other.
-func TestPass(t *testing.T) {
-	t.Parallel()
-	for mode, handles := range map[string]bool{"save": true, "deaf": false} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			j := start(t, testLocal(), testCommand(t, mode, "3"))
-			says(t, j, "ready")
-			if passed := j.Pass(unix.SIGUSR1); passed != handles {
-				t.Fatalf("passed on: %t, want %t", passed, handles)
-			}
-			if handles {
-				says(t, j, "saved")
-			} else if !(process{j.Handle().PID, j.Handle().Start}).alive() {
-				t.Error("the job was killed")
-			}
-		})
-	}
-}
-
 func TestDeadMansSwitch(t *testing.T) {
 	t.Parallel()
 	t.Run("asks for a checkpoint first", func(t *testing.T) {

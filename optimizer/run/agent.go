@@ -54,8 +54,6 @@ type Agent struct {
 	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
 	// Batch is the batch system whose job may contain this process; nil: it is not asked.
 	Batch batchSystem
-	// Warnings delivers the signals by which a batch system warns of the end of its job; nil: none.
-	Warnings <-chan os.Signal
 	// Lease makes a scheduler of several jobs the owner of the run's allocation; nil: the agent decides itself.
 	Lease *Lease
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.

@@ -146,33 +146,6 @@ func (r *run) endsAllocation(s os.Signal) bool {
 	return !AskedToStop(r.dir.Dir())
 }
 
-// warned handles a signal by which the batch system warns of the end of its job, often at a time that the user chose. A job that saves
-// on request is stopped within an allocation whose end is known, and has until then. Otherwise the main process gets the signal, as
-// without the agent, if it handles it.
-func (r *run) warned(s os.Signal) {
-	if r.userCode != 0 || r.endedUnseen() || r.Pending != nil && r.Pending.Next == nil { // it is stopping already
-		return
-	}
-	left, ends := r.allocationLeft()
-	main, _ := r.job.(interface{ Pass(os.Signal) bool })
-	switch {
-	case ends && (r.savesOnSignal() || r.savesOnRequest()):
-		words := signalName(s) + " from " + r.batch.String()
-		r.event(Info, "%s: saving a checkpoint and stopping", words)
-		r.userCode, left = CodeTryAgain, max(left, 0)
-		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
-			r.Pending.Why, r.Pending.Next, r.Pending.Words, r.Pending.Grace = byAllocation, nil, words, &left
-			r.saveState()
-			return
-		}
-		r.requestStop(&pendingStop{Why: byAllocation, Words: words, Grace: &left})
-	case main != nil && main.Pass(s):
-		r.event(Info, "%s: passed on to the training", signalName(s))
-	default:
-		r.event(Info, "%s has no effect on the training", signalName(s))
-	}
-}
-
 // repeatedBySystem reports whether a signal after the first is that of Slurm or a scheduler, which itself kills what stays.
 func (r *run) repeatedBySystem(s os.Signal) bool { return r.endsAllocation(s) || s == Preempt }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -476,14 +475,6 @@ func (a *actor) Signal(s os.Signal) error {
 	defer a.mu.Unlock()
 	a.signals = append(a.signals, s)
 	return nil
-}
-
-// Pass records a signal for the main process, which handles all but SIGUSR2.
-func (a *actor) Pass(s os.Signal) bool {
-	if s == syscall.SIGUSR2 {
-		return false
-	}
-	return a.Signal(s) == nil
 }
 
 // signalled returns the signals sent to the process group of the job.

@@ -39,7 +39,7 @@ type pendingStop struct {
 	Writing    bool                  `json:"writing,omitempty"`  // SIGTERM follows when the job has written a checkpoint
 	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
 	Place      *engine.Kind          `json:"place,omitempty"`    // kind of node of the next launch; nil: the present one
-	Grace      *time.Duration        `json:"grace,omitempty"`    // as StopRun or a warned allocation allows; nil: that of the run
+	Grace      *time.Duration        `json:"grace,omitempty"`    // as StopRun allows; nil: that of the run
 }
 
 // requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
@@ -86,7 +86,7 @@ const (
 func (r *run) gentleStop() func() (stopMethod, error) {
 	j, o, w := r.job, r.observer, r.watchdog
 	group, _ := j.(interface{ Signal(os.Signal) error })
-	protocol := r.savesOnSignal()
+	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == resumableYes)
 	interrupt, terminate := r.ins.HandlesInterrupt.Value == "yes", r.ins.StopSignal.Value == "SIGTERM"
 	observed := r.savesOnRequest()
 	names, finished := r.resumption.Snapshots, r.Progress.Finished()
@@ -114,11 +114,6 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 		}
 		return noStopMethod, err
 	}
-}
-
-// savesOnSignal reports whether the training implements the checkpoint protocol.
-func (r *run) savesOnSignal() bool {
-	return r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == resumableYes)
 }
 
 // writesCheckpoint reports whether a process of a job of this machine is writing a checkpoint, also one of the given names.

@@ -92,8 +92,6 @@ func (r *run) supervise(ctx context.Context) {
 			r.handleExit(ctx, r.job.Exit())
 		case s := <-r.watchdog.forward:
 			r.interrupt(s)
-		case s := <-r.Warnings:
-			r.warned(s)
 		}
 	}
 }

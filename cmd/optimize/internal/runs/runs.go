@@ -230,9 +230,7 @@ func resume(o cli.Options, args []string) error {
 	view := newView(o.Env)
 	defer closeView(view)
 	agent := newAgent(o.Env, view)
-	warnings, unheed := heedWarnings()
-	defer unheed()
-	agent.Stdin, agent.Warnings = jobInput(o.Stdin), warnings
+	agent.Stdin = jobInput(o.Stdin)
 	signals, stop := o.Listen()
 	defer stop()
 	res := agent.Resume(context.Background(), dir, change, signals)

@@ -36,13 +36,6 @@ func onSuspend(leave, returned func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// heedWarnings subscribes to the signals by which batch systems warn of the end of a job. The returned function ends the subscription.
-func heedWarnings() (<-chan os.Signal, func()) {
-	warnings := make(chan os.Signal, 8)
-	signal.Notify(warnings, unix.SIGUSR1, unix.SIGUSR2)
-	return warnings, func() { signal.Stop(warnings) }
-}
-
 // suspend has the default effect of SIGTSTP by the time that it returns: this process stops until SIGCONT, unless no shell
 // could continue it. Go's runtime keeps its handler after [signal.Reset], so that the handler is replaced here.
 func suspend() {

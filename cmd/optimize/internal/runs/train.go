@@ -187,9 +187,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	signals, stop := o.Listen()
 	defer stop()
 	agent := newAgent(o.Env, view)
-	warnings, unheed := heedWarnings()
-	defer unheed()
-	agent.Stdin, agent.Warnings = jobInput(o.Stdin), warnings
+	agent.Stdin = jobInput(o.Stdin)
 	cfg.Anyway = o.yes
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
