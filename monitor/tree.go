@@ -17,7 +17,7 @@ import (
 //
 // MemoryGiB is anonymous and shared memory (RSS without page cache). Pages shared between processes are counted once
 // if the kernel reports the proportional set size (/proc/PID/smaps_rollup). That file is slow to read for large
-// processes, so the reads are spaced to cost less than 1/200 of a core; between two reads the growth of each process that was
+// processes, so the reads are spaced to cost less than 1/50 of a core; between two reads the growth of each process that was
 // read is added. Without it, shared pages are counted in each process.
 type Tree struct {
 	// PIDs lists the current processes of the tree. ErrNoData or an empty list means that it has no process.
@@ -198,10 +198,16 @@ type sharedMemory struct {
 	next     time.Time           // earliest time of the next reading
 }
 
-// pssShare is the ratio of the pause after a reading to the duration of the reading, which a busy machine prolongs; pssMost is
-// the longest pause, and pssRetry that after a failed one.
+// pssPause returns the time from the begin of a reading that took the given time to the next one: 200 times it, but with a pause of
+// more than 15 s only 50 times it.
+func pssPause(took time.Duration) time.Duration {
+	return took + min(pssShare*took, max(pssMost, pssLeast*took))
+}
+
+// pssRetry is the pause after a failed reading.
 const (
 	pssShare = 200
+	pssLeast = 50
 	pssMost  = 15 * time.Second
 	pssRetry = 30 * time.Second
 )
@@ -223,7 +229,7 @@ func (t *Tree) memory(now map[procKey]procState, at time.Time) float64 {
 			for key, p := range now {
 				of[key] = p.rss
 			}
-			t.shared = sharedMemory{pss: pss, rss: rss, of: of, next: at.Add(min(pssShare*time.Since(began), pssMost))}
+			t.shared = sharedMemory{pss: pss, rss: rss, of: of, next: at.Add(pssPause(time.Since(began)))}
 			return pss
 		}
 		t.shared = sharedMemory{next: at.Add(pssRetry)}

@@ -343,7 +343,7 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 
 // threadsOf returns the size of the thread pools of each process at an allocation: that of the libraries if it may use the whole
 // machine, its CPUs if a quota allows no more than these, otherwise the physical cores, divided by the ranks. On another machine,
-// whose cores are not known here, the CPUs count instead, and the node divides them.
+// whose cores are not known here, the CPUs count instead.
 func (r *run) threadsOf(a resources.Allocation) int {
 	switch {
 	case a.Threads > 0:

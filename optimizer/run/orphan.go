@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/regular"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
@@ -67,7 +68,11 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 			}
 		}
 		if !e.Agent.Alive() && journal.HasState(e.Dir) { // else its agent died before it had started anything
-			err := cmp.Or(owned(e.Dir), a.otherEnvironment(e.Dir))
+			err := owned(e.Dir)
+			if err == nil {
+				ofJob := batch != nil && e.Record.Batch != nil && e.Record.Batch.ID == batch.ID
+				err = a.otherEnvironment(e.Dir, ins.Path, ofJob)
+			}
 			if err == nil {
 				return e.Dir
 			}
@@ -77,12 +82,18 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 	return ""
 }
 
-// otherEnvironment returns an error that names the variables in which the environment of an orphaned run differs from that of the
-// agent; nil if they may be of the same training.
-func (a Agent) otherEnvironment(dir string) error {
+// otherEnvironment returns an error that names the variables of a script in which the environment of an orphaned run differs from
+// that of the agent; nil if they may be of the same training. For a run of the same Slurm job only taskVariables count.
+func (a Agent) otherEnvironment(dir, script string, ofJob bool) error {
 	id := filepath.Base(dir)
 	lacking, err := a.LackingEnvironment(dir)
-	lacking = slices.DeleteFunc(lacking, ofTheNode)
+	if len(lacking) > 0 {
+		text := sources(script)
+		lacking = slices.DeleteFunc(lacking, func(name string) bool {
+			ofNode := strings.HasPrefix(name, "SLURM") || slices.Contains(nodeVariables, name)
+			return !slices.Contains(taskVariables, name) && (ofJob || ofNode || !containsWord(text, name))
+		})
+	}
 	switch n := len(lacking); {
 	case err != nil:
 		return fmt.Errorf("the orphaned run %s is left alone, because its environment is not known: %w; optimize runs resume %s continues it", id, err, id)
@@ -97,14 +108,49 @@ func (a Agent) otherEnvironment(dir string) error {
 // maxDifferent is the maximum number of variables that a warning names.
 const maxDifferent = 10
 
-// ofTheNode reports whether a variable describes where a training runs, its node or its Slurm job, and not which one it is. The
-// interpreter, which PATH determines, is part of the command.
-func ofTheNode(name string) bool {
-	return strings.HasPrefix(name, "SLURM") && name != "SLURM_ARRAY_TASK_ID" && name != "SLURM_PROCID" || slices.Contains(nodeVariables, name)
+// sources returns the text of a script and of the source and configuration files in its directory, as far as they are small.
+func sources(script string) string {
+	var out strings.Builder
+	entries, _ := os.ReadDir(filepath.Dir(script))
+	for i, e := range entries {
+		path := filepath.Join(filepath.Dir(script), e.Name())
+		if i < maxSources && slices.Contains([]string{".py", ".sh", ".yaml", ".yml", ".toml"}, filepath.Ext(path)) || path == script {
+			if b, err := regular.ReadFile(path, regular.Settings); err == nil {
+				out.Write(b)
+				out.WriteByte('\n')
+			}
+		}
+	}
+	return out.String()
 }
 
-// nodeVariables are the variables that systems set by node or by devices.
-var nodeVariables = []string{"PATH", "HOSTNAME", "HOST", "TMPDIR", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}
+// maxSources is the maximum number of files in which variables are searched.
+const maxSources = 500
+
+// containsWord reports whether a text contains a name that is not a part of a longer one.
+func containsWord(text, name string) bool {
+	part := func(c byte) bool {
+		return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	}
+	for {
+		i := strings.Index(text, name)
+		if i < 0 {
+			return false
+		}
+		end := i + len(name)
+		if (i == 0 || !part(text[i-1])) && (end == len(text) || !part(text[end])) {
+			return true
+		}
+		text = text[i+1:]
+	}
+}
+
+// taskVariables distinguish the trainings of one job array or job step.
+var taskVariables = []string{"SLURM_ARRAY_TASK_ID", "SLURM_PROCID"}
+
+// nodeVariables are the variables that systems set by node or by devices. The interpreter, which PATH determines, is part of the
+// command.
+var nodeVariables = []string{"PATH", "HOSTNAME", "HOST", "TMPDIR", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}
 
 // StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
 // it. A job that had ended by itself was not stopped: its own end is recorded. A negative grace means that of the run. The

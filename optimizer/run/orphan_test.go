@@ -207,6 +207,8 @@ func TestFindOrphanedRun(t *testing.T) {
 		"another task":      {left: []string{"SLURM_JOB_ID=13 SLURMD_NODENAME=n0 SLURM_ARRAY_TASK_ID=4"}, now: second + " SLURM_ARRAY_TASK_ID=3", differs: "SLURM_ARRAY_TASK_ID"},
 		"another rank":      {left: []string{first + " SLURM_PROCID=0"}, now: second + " SLURM_PROCID=1", differs: "SLURM_PROCID"},
 		"many":              {left: []string{"A=1 B=1 C=1 D=1 E=1 F=1 G=1 H=1 I=1 J=1 K=1 L=1"}, differs: "A, B, C, D, E, F, G, H, I, J, 2 more"},
+		"not of the script": {left: []string{"XDG_CURRENT_DESKTOP=KDE MY_SEED=3 SEED=1"}, now: "SEED=1", want: 1},
+		"another address":   {left: []string{first + " MASTER_ADDR=n0 SEED=$RANDOM"}, now: second + " MASTER_ADDR=n1 SEED=7", want: 1},
 		"without variables": {left: []string{""}, now: "SEED=1", want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,6 +219,9 @@ func TestFindOrphanedRun(t *testing.T) {
 				a.Environ = append(a.Environ, strings.Fields(environ)...)
 				a.Batch = &batchStage{entry: &engine.Entry{State: engine.Running, Restarts: 1}} // each job has been started again
 				return a
+			}
+			if err := os.WriteFile(filepath.Join(s.cfg.Dir, "conf.yaml"), []byte("${SEED} $RATE SLURM_JOB_ID MASTER_ADDR A B C D E F G H I J K L"), 0o600); err != nil {
+				t.Fatal(err)
 			}
 			dirs := []string{""}
 			for _, environ := range c.left {

@@ -274,7 +274,7 @@ func (n *node) start() error {
 	if err := n.meet(); err != nil {
 		return err
 	}
-	c.Env = n.environment(resources.ThreadsPerCore())
+	c.Env = n.environment()
 	local := launch.Local{Self: n.self, Host: host}
 	if n.job, err = local.Start(context.Background(), c); err != nil {
 		return err
@@ -325,17 +325,10 @@ func (n *node) awaitKeepers() error {
 var taskVariables = []string{"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"}
 
 // environment is that of the batch job with the variables of the spec, on one node without taskVariables: the job is not a task
-// of srun, and starts a process for each GPU itself. Thread variables that the agent derived from logical CPUs count the physical
-// cores instead, of threadsPerCore CPUs each.
-func (n *node) environment(threadsPerCore int) []string {
+// of srun, and starts a process for each GPU itself.
+func (n *node) environment() []string {
 	own := map[string]bool{}
 	set := append(slices.Clone(n.spec.Env), n.rankVariables()...)
-	for _, v := range resources.UserThreads(n.spec.Env) {
-		name, value, _ := strings.Cut(v, "=")
-		if cpus, err := strconv.Atoi(value); err == nil && n.spec.Allocation.Threads == 0 {
-			set[slices.Index(set, v)] = fmt.Sprintf("%s=%d", name, max(1, cpus/threadsPerCore))
-		}
-	}
 	drop := slices.Clone(n.spec.Unset)
 	if n.spec.Nodes < 2 {
 		drop = append(drop, taskVariables...)

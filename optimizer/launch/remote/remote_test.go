@@ -422,21 +422,6 @@ func TestTaskVariables(t *testing.T) {
 	}
 }
 
-// TestThreadsOfTheNode checks that thread variables that the agent derived from CPUs become those of the node's physical cores, and
-// that a chosen number and the user's own values stay.
-func TestThreadsOfTheNode(t *testing.T) {
-	t.Setenv("MKL_NUM_THREADS", "6") // inherited, so that no spec contains it
-	for _, c := range []struct{ chosen, perCore, want int }{{0, 1, 9}, {0, 2, 4}, {0, 16, 1}, {9, 2, 9}} {
-		n := &node{spec: spec{Env: []string{"A=9", "OMP_NUM_THREADS=9"}, Allocation: resources.Allocation{CPUs: 9, Threads: c.chosen}}}
-		env := n.environment(c.perCore)
-		for _, want := range []string{"A=9", "MKL_NUM_THREADS=6", fmt.Sprint("OMP_NUM_THREADS=", c.want)} {
-			if !slices.Contains(env, want) {
-				t.Errorf("%d threads chosen, %d CPUs per core: the job lacks %s", c.chosen, c.perCore, want)
-			}
-		}
-	}
-}
-
 // TestSamples: the node samples the job's processes, and its clock is comparable.
 func TestSamples(t *testing.T) {
 	t.Parallel()
