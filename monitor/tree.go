@@ -193,12 +193,12 @@ func (t *Tree) traffic(now map[procKey]procState, s *Sample) {
 
 // sharedMemory is the last reading of proportional set sizes.
 type sharedMemory struct {
-	pss, rss float64             // bytes, at the same time; rss is 0 without a reading
-	of       map[procKey]float64 // the resident memory of each process then
-	next     time.Time           // earliest time of the next reading
+	pss  float64             // bytes
+	of   map[procKey]float64 // resident memory of each process at the same time; nil without a reading
+	next time.Time           // earliest time of the next reading
 }
 
-// pssPause returns the time from the begin of a reading that took the given time to the next one: 200 times it, but with a pause of
+// pssPause returns the time from the beginning of a reading that took the given time to the next one: 200 times it, but with a pause of
 // more than 15 s only 50 times it.
 func pssPause(took time.Duration) time.Duration {
 	return took + min(pssShare*took, max(pssMost, pssLeast*took))
@@ -229,12 +229,12 @@ func (t *Tree) memory(now map[procKey]procState, at time.Time) float64 {
 			for key, p := range now {
 				of[key] = p.rss
 			}
-			t.shared = sharedMemory{pss: pss, rss: rss, of: of, next: at.Add(pssPause(time.Since(began)))}
+			t.shared = sharedMemory{pss: pss, of: of, next: at.Add(pssPause(time.Since(began)))}
 			return pss
 		}
 		t.shared = sharedMemory{next: at.Add(pssRetry)}
 	}
-	if t.shared.rss == 0 {
+	if t.shared.of == nil {
 		return rss
 	}
 	return t.shared.estimate(now, rss)

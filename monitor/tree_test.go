@@ -146,6 +146,17 @@ func TestMemoryOfLoaderWorkers(t *testing.T) {
 	memory("none is left", 1.5)
 }
 
+// TestPauseBetweenReadings: readings of shared memory cost at most a fiftieth of a core, and short ones a two-hundredth.
+func TestPauseBetweenReadings(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		time.Millisecond: 201 * time.Millisecond, 150 * time.Millisecond: 15150 * time.Millisecond, time.Second: 51 * time.Second, time.Minute: 51 * time.Minute,
+	} {
+		if got := pssPause(took); got != want {
+			t.Errorf("%v after the beginning of a reading of %v, want %v", got, took, want)
+		}
+	}
+}
+
 var treeCases = map[string]struct {
 	change func(p *procTree)
 	cpu    float64

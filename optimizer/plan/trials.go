@@ -93,6 +93,9 @@ func (b *evaluation) segments() []mergedSegment {
 // unit of work, each relative to its least value among the feasible candidates of b, as in Select; without b, among the
 // segments. Differences of rates are relative changes of what is preferred.
 func setRates(s Snapshot, all []mergedSegment, b *evaluation) {
+	if len(all) < 2 {
+		return // nothing is compared
+	}
 	w := s.Preference.normalised()
 	best := scale{math.Inf(1), math.Inf(1), math.Inf(1)}
 	point := func(a resources.Allocation, pace float64) [3]float64 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,9 +41,12 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 	if err != nil {
 		return ""
 	}
+	ofJob := func(rec *journal.Record) bool {
+		return batch != nil && rec != nil && rec.Batch != nil && rec.Batch.ID == batch.ID
+	}
 	if batch != nil && batch.Restarts > 0 { // another job of the array may have left a run too
 		others := func(e journal.Entry) int {
-			if e.Record != nil && e.Record.Batch != nil && e.Record.Batch.ID == batch.ID {
+			if ofJob(e.Record) {
 				return 0
 			}
 			return 1
@@ -62,7 +66,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 		if e.Record.State != journal.Running && !resumesBatch(batch, e.Record) && !moves {
 			continue
 		}
-		if b := e.Record.Batch; b != nil && e.Record.State == journal.Running && (batch == nil || b.ID != batch.ID) {
+		if b := e.Record.Batch; b != nil && e.Record.State == journal.Running && !ofJob(e.Record) {
 			if _, gone := a.batchGone(ctx, e.Dir, b); !gone && !launch.Living(e.Dir) { // it may run on another node
 				continue
 			}
@@ -70,8 +74,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config, owned func(dir s
 		if !e.Agent.Alive() && journal.HasState(e.Dir) { // else its agent died before it had started anything
 			err := owned(e.Dir)
 			if err == nil {
-				ofJob := batch != nil && e.Record.Batch != nil && e.Record.Batch.ID == batch.ID
-				err = a.otherEnvironment(e.Dir, ins.Path, ofJob)
+				err = a.otherEnvironment(e.Dir, ins.Path, ofJob(e.Record))
 			}
 			if err == nil {
 				return e.Dir
@@ -129,20 +132,8 @@ const maxSources = 500
 
 // containsWord reports whether a text contains a name that is not a part of a longer one.
 func containsWord(text, name string) bool {
-	part := func(c byte) bool {
-		return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-	}
-	for {
-		i := strings.Index(text, name)
-		if i < 0 {
-			return false
-		}
-		end := i + len(name)
-		if (i == 0 || !part(text[i-1])) && (end == len(text) || !part(text[end])) {
-			return true
-		}
-		text = text[i+1:]
-	}
+	found, err := regexp.MatchString(`\b`+regexp.QuoteMeta(name)+`\b`, text)
+	return found && err == nil
 }
 
 // taskVariables distinguish the trainings of one job array or job step.
