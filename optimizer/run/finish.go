@@ -188,7 +188,8 @@ func (r *run) refresh(final bool) {
 	o.TakenCPUs = all.taken()
 	rate, unit := r.Progress.throughput()
 	o.Throughput, o.ThroughputUnit = journal.Number(rate), unit
-	o.PeakMemoryGiB, o.EnergyJoules = journal.Number(m[sla.Memory].Value), journal.Unknown()
+	peak, _ := r.Progress.peakMemory()
+	o.PeakMemoryGiB, o.EnergyJoules = journal.Number(peak), journal.Unknown()
 	if r.sampler.haveJ {
 		o.EnergyJoules = journal.Number(r.Joules)
 	}

@@ -156,7 +156,7 @@ func (r *run) closeProbe(seg *Segment) {
 	r.rec.Probes = append(r.rec.Probes, p)
 	r.noteDisturbance(seg)
 	if len(seg.Blocks) > 0 {
-		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(stat.Median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(seg.PeakGiB)))
+		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(stat.Median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(float64(p.PeakMemoryGiB))))
 	}
 }
 

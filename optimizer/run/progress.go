@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"trainopt/internal/stat"
-	"trainopt/monitor"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
-	"trainopt/optimizer/observe"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -56,8 +54,9 @@ type Segment struct {
 	StartDone   float64              `json:"start_done"`            // progress at the beginning
 	Reached     float64              `json:"reached,omitempty"`     // of its last row, which may repeat earlier work
 	Rows        int                  `json:"rows"`
-	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
-	CPUSum      float64              `json:"cpu_sum"`  // sum of utilization samples of the allocated CPUs, %
+	PeakGiB     float64              `json:"peak_gib"`               // 0 if not measured
+	ResidentGiB float64              `json:"resident_gib,omitempty"` // largest resident set of a process of a job with too few samples to show its peak; 0: enough
+	CPUSum      float64              `json:"cpu_sum"`                // sum of utilization samples of the allocated CPUs, %
 	CPUN        int                  `json:"cpu_n"`
 	Foreign     float64              `json:"foreign_cpus"`         // sum over the samples of the CPUs used by other programs
 	Taken       float64              `json:"taken_cpus,omitempty"` // sum over the samples of the allocated CPUs that other programs used
@@ -94,78 +93,6 @@ type countedSteps struct {
 
 func (c *countedSteps) add(o countedSteps) {
 	c.Steps, c.Samples, c.Seconds = c.Steps+o.Steps, c.Samples+o.Samples, c.Seconds+o.Seconds
-}
-
-// usage is what a job used of its allocation while it worked, as running means.
-type usage struct {
-	perf.Utilization
-	Samples int `json:"samples"` // of the machine, while no other program took the job's CPUs
-	// Busy is the mean number of busy GPUs over BusySamples samples, while no other program used them.
-	Busy        float64 `json:"busy_gpus"`
-	BusySamples int     `json:"busy_samples"`
-	Stepping    float64 `json:"stepping_s"` // between steps of a training with loader processes
-}
-
-// Fewer samples, or less time, are no evidence.
-const (
-	usageSamples  = 3
-	usageStepping = 1.0 // s
-)
-
-// known returns the utilization as far as there is evidence.
-func (u *usage) known() (out perf.Utilization) {
-	if u.Samples >= usageSamples {
-		out.CPUs, out.GPUs = u.CPUs, u.GPUs
-	}
-	if u.BusySamples >= usageSamples {
-		out.GPUBusy = u.GPUBusy
-	}
-	if u.Stepping >= usageStepping {
-		out.Compute = u.Compute
-	}
-	return out
-}
-
-// sample adds a sample of the machine; disturbed is true if other programs may have had the job's CPUs, shared if they used its
-// GPUs.
-func (u *usage) sample(s *monitor.Sample, disturbed, shared bool) {
-	cpus := s.Tree.CPUPercent / 100
-	if disturbed || !(cpus > 0) {
-		return
-	}
-	u.Samples++
-	u.CPUs += (cpus - u.CPUs) / float64(u.Samples)
-	working, busy := 0.0, 0.0
-	for _, g := range s.GPUs {
-		if g.UtilPercent > 0 {
-			working, busy = working+1, busy+g.UtilPercent/100
-		}
-	}
-	u.GPUs = max(u.GPUs, working)
-	if shared || u.GPUs == 0 {
-		return
-	}
-	u.BusySamples++
-	u.Busy += (busy - u.Busy) / float64(u.BusySamples)
-	u.GPUBusy = min(1, u.Busy/u.GPUs)
-}
-
-// step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has
-// added, and add nothing. A loader without processes of its own prepares the input
-// between the steps, so that its wait is computing as well.
-func (u *usage) step(last, now *observe.Facts) {
-	stepping, waiting := now.Stepping, now.Waiting
-	if last.PID == now.PID && last.Training == now.Training {
-		stepping, waiting = stepping-last.Stepping, waiting-last.Waiting
-	}
-	first := last.PID == 0
-	*last = *now
-	if first || now.Workers < 1 || stepping <= 0 || waiting < 0 {
-		return
-	}
-	u.Stepping += stepping.Seconds()
-	compute := math.Max(0, 1-waiting.Seconds()/stepping.Seconds())
-	u.Compute += (compute - u.Compute) * stepping.Seconds() / u.Stepping
 }
 
 // Observation returns the segment in the form required by the performance model; ok is false if nothing was timed.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -247,9 +246,7 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	r.readLastRows()
 	r.observe()
 	seg := r.Progress.Current()
-	if exit.PeakMemoryGiB != nil && !exit.PeakAtMost {
-		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
-	}
+	r.Progress.addPeak(exit)
 	r.detach()
 	l := r.Pending
 	if l == nil || l.Next == nil {
