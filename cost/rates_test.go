@@ -317,3 +317,17 @@ func TestOffersAreTheListsFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotaOfCPUs: an allocation of all whole CPUs of a fractional quota pays for the quota, any other one for its CPUs.
+func TestQuotaOfCPUs(t *testing.T) {
+	for _, c := range []struct {
+		quota float64
+		cpus  int
+		want  float64 // CPUs
+	}{{0, 3, 3}, {0.5, 1, 0.5}, {1.5, 1, 1.5}, {2.5, 1, 1}, {2.5, 2, 2.5}, {2.5, 8, 8}, {0.5, 0, 0}} {
+		r := Rates{CPUHour: 2, CPUQuota: c.quota}
+		if have := float64(r.Hourly(resources.Allocation{CPUs: c.cpus})); math.Abs(have-2*c.want) > 1e-9 {
+			t.Errorf("%d CPUs of a quota of %g: %g USD/h, want %g", c.cpus, c.quota, have, 2*c.want)
+		}
+	}
+}

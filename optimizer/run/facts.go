@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -202,6 +203,29 @@ func (r *run) enforced(a resources.Allocation) resources.Allocation {
 // whole reports whether an allocation has all CPUs of this machine, or as many as the quota of its container allows.
 func (r *run) whole(a resources.Allocation) bool {
 	return r.alone() && a.CPUs >= int(r.Host.CPUs)
+}
+
+// quota returns the number of CPUs that the quota of this container allows, if it is not a whole number; 0 otherwise, and where
+// the job may have only a part of them.
+func (f *facts) quota() float64 {
+	if f.Host.Described != "" || f.Config.elsewhere() || f.Config.Divided || f.Host.CPUs == math.Trunc(f.Host.CPUs) {
+		return 0
+	}
+	return f.Host.CPUs
+}
+
+// granted returns the number of CPUs that an allocation has. A whole one has those of the quota, which are more than the whole
+// number allocated or, below 1, fewer.
+func (r *run) granted(a resources.Allocation) float64 {
+	if q := r.quota(); q > 0 && r.whole(a) {
+		return q
+	}
+	return float64(a.CPUs)
+}
+
+// cpuUtil returns the latest utilization of the CPUs that the job has, in percent.
+func (r *run) cpuUtil() float64 {
+	return r.sampler.last.Tree.CPUPercent / cmp.Or(r.granted(r.Current), 1)
 }
 
 // wholeNode reports whether an allocation has all CPUs of a node of an engine, which no scheduler of several jobs divides.

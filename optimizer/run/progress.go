@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -56,7 +57,8 @@ type Segment struct {
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"`               // 0 if not measured
 	ResidentGiB float64              `json:"resident_gib,omitempty"` // largest resident set of a process of a job with too few samples to show its peak; 0: enough
-	CPUSum      float64              `json:"cpu_sum"`                // sum of utilization samples of the allocated CPUs, %
+	GrantedCPUs float64              `json:"granted_cpus,omitempty"` // that the job had by a quota which is not a whole number; 0: those of Allocation
+	CPUSum      float64              `json:"cpu_sum"`                // sum of utilization samples of these CPUs, %
 	CPUN        int                  `json:"cpu_n"`
 	Foreign     float64              `json:"foreign_cpus"`         // sum over the samples of the CPUs used by other programs
 	Taken       float64              `json:"taken_cpus,omitempty"` // sum over the samples of the allocated CPUs that other programs used
@@ -73,10 +75,13 @@ type Segment struct {
 	Partner     string               `json:"partner,omitempty"` // that shared the devices; empty: none
 }
 
+// cpus returns the number of CPUs that the job had.
+func (s *Segment) cpus() float64 { return cmp.Or(s.GrantedCPUs, float64(s.Allocation.CPUs)) }
+
 // foreign adds the CPUs that other programs used in a sample in which the job used own of its allocation: those beyond the
 // other CPUs of the machine were taken from the allocation.
 func (s *Segment) foreign(cpus, machine, own float64) {
-	cpus, held := math.Max(0, cpus), float64(s.Allocation.CPUs)
+	cpus, held := math.Max(0, cpus), s.cpus()
 	s.Foreign += cpus
 	s.Taken += math.Max(0, math.Min(cpus-(machine-held), held-own))
 }

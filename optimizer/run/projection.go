@@ -188,7 +188,7 @@ func (r *run) loadDrift() float64 {
 	machine := r.sampler.machineCPUs
 	for _, s := range slices.Backward(r.Progress.Segments) {
 		if s.CPUN > 0 {
-			foreign, own := mean(s.Foreign, s.CPUN), mean(s.CPUSum, s.CPUN)/100*float64(s.Allocation.CPUs)
+			foreign, own := mean(s.Foreign, s.CPUN), mean(s.CPUSum, s.CPUN)/100*s.cpus()
 			idle := math.Max(0, machine-foreign-own)
 			return math.Max(0, loadChange*math.Min(foreign, machine)-idle) / machine
 		}

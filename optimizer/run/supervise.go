@@ -470,8 +470,12 @@ func (r *run) sample(ctx context.Context) {
 	if v := s.Tree.MemoryGiB; v > seg.PeakGiB {
 		seg.PeakGiB = v
 	}
-	if v := s.Tree.CPUPercent; !math.IsNaN(v) && r.Current.CPUs > 0 {
-		seg.CPUSum += v / float64(r.Current.CPUs)
+	granted := r.granted(r.Current)
+	if granted != float64(r.Current.CPUs) {
+		seg.GrantedCPUs = granted
+	}
+	if v := s.Tree.CPUPercent; !math.IsNaN(v) && granted > 0 {
+		seg.CPUSum += v / granted
 		seg.CPUN++
 		if host := s.Host.CPUPercent; !math.IsNaN(host) {
 			seg.foreign((host*r.sampler.machineCPUs-v)/100, r.sampler.machineCPUs, v/100)
@@ -483,7 +487,7 @@ func (r *run) sample(ctx context.Context) {
 	}
 	if seg.FirstRowAt > 0 && seg.EndedAt == 0 && r.Pending == nil && !r.Progress.Finished() { // not while it saves or evaluates at its end
 		foreign := (s.Host.CPUPercent*r.sampler.machineCPUs - s.Tree.CPUPercent) / 100
-		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-float64(r.Current.CPUs)+foreignSlack, r.sharedGPUs(s.GPUs))
+		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-granted+foreignSlack, r.sharedGPUs(s.GPUs))
 	}
 }
 
