@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"trainopt/resources"
@@ -90,7 +91,21 @@ func (r Rates) Times(n int) Rates {
 	}
 	k := USD(n)
 	r.GPUHour, r.CPUHour, r.GiBHour, r.Instance = r.GPUHour*k, r.CPUHour*k, r.GiBHour*k, r.Instance*k
-	r.Source = fmt.Sprintf("%d nodes, each: %s", n, r.Source)
+	r.Source = fmt.Sprintf(together, n) + r.Source
+	return r
+}
+
+// together precedes the source of the rates of several machines.
+const together = "%d nodes, each: "
+
+// Each returns the rates of one of n machines from those of all of them, the inverse of Times. n below 2 changes nothing.
+func (r Rates) Each(n int) Rates {
+	if n < 2 {
+		return r
+	}
+	k := USD(n)
+	r.GPUHour, r.CPUHour, r.GiBHour, r.Instance = r.GPUHour/k, r.CPUHour/k, r.GiBHour/k, r.Instance/k
+	r.Source = strings.TrimPrefix(r.Source, fmt.Sprintf(together, n))
 	return r
 }
 

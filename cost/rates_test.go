@@ -331,3 +331,18 @@ func TestQuotaOfCPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestRatesOfSeveralMachines: the rates of each of several machines are those from which the rates of all were made.
+func TestRatesOfSeveralMachines(t *testing.T) {
+	one := Rates{GPUHour: 2, CPUHour: 0.5, GiBHour: USD(math.NaN()), Instance: 3, Source: "a list", Dated: "2026-05-01"}
+	for _, n := range []int{0, 1, 2, 7} {
+		all := one.Times(n)
+		if want := 3 * USD(max(1, n)); !near(all.Instance, want) || strings.Contains(all.Source, "each") != (n > 1) {
+			t.Errorf("%d machines: %+v, want $%v", n, all, want)
+		}
+		got := all.Each(n)
+		if !near(got.GPUHour, 2) || !near(got.CPUHour, 0.5) || !math.IsNaN(float64(got.GiBHour)) || !near(got.Instance, 3) || got.Source != one.Source || got.Dated != one.Dated {
+			t.Errorf("each of %d: %+v, want %+v", n, got, one)
+		}
+	}
+}

@@ -44,7 +44,7 @@ type Key struct {
 	// Handed are the settings passed to the script. A run with another data set did other work; a run with other epochs
 	// did the same work for another length; a run with other threads is not comparable.
 	Handed journal.Handed
-	// AnyMachine includes runs on other machines, for planning for a machine other than this one.
+	// AnyMachine includes runs on other machines, as many as now, for planning for a machine other than this one.
 	AnyMachine bool
 	// ExcludeRun is the id of a run to exclude, usually the current one.
 	ExcludeRun string
@@ -330,9 +330,9 @@ func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	return x, x.Reached || slices.Contains([]string{"budget", "deadline", "oom"}, rec.Exit.Reason)
 }
 
-// sameMachine reports whether a host has the description, CPU count, GPU models and number of nodes of the key.
+// sameMachine reports whether a host has the description, CPU count and GPU models of the key.
 func sameMachine(h journal.Host, key Key) bool {
-	if h.Described != key.Described || max(1, h.Nodes) != max(1, key.Nodes) || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
+	if h.Described != key.Described || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
 		return false
 	}
 	for i, g := range h.GPUs {
