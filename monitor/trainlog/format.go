@@ -58,11 +58,12 @@ type document interface {
 
 // parserState is the state of a parser for one file.
 type parserState struct {
-	Header     []string `json:"header,omitempty"`
-	Delimiter  string   `json:"delimiter,omitempty"`
-	ZeroBased  *bool    `json:"zero_based,omitempty"`
-	Epoch      float64  `json:"epoch,omitempty"`
-	TotalEpoch float64  `json:"total_epochs,omitempty"`
+	Header     []string  `json:"header,omitempty"`
+	Delimiter  string    `json:"delimiter,omitempty"`
+	ZeroBased  *bool     `json:"zero_based,omitempty"`
+	Epoch      float64   `json:"epoch,omitempty"`
+	TotalEpoch float64   `json:"total_epochs,omitempty"`
+	Ends       epochEnds `json:"epoch_ends,omitzero"`
 	// Used by progress output only.
 	Part   float64   `json:"part,omitempty"`
 	Within bool      `json:"within,omitempty"`
@@ -80,7 +81,15 @@ const (
 type epochBase struct {
 	rule int
 	zero *bool // nil before the first row with an epoch
+	ends epochEnds
 }
+
+// save and load carry the state across restarts of the agent.
+func (b *epochBase) save() parserState  { return parserState{ZeroBased: b.zero, Ends: b.ends} }
+func (b *epochBase) load(s parserState) { b.zero, b.ends = s.ZeroBased, s.Ends }
+
+// restart prepares for the first row of a new or rewritten file, which begins an epoch.
+func (b *epochBase) restart() { b.ends.Rows = 0 }
 
 // fix converts the epoch of a row in place. The first row with an epoch fixes the base for the rest of the file.
 func (b *epochBase) fix(r *Row) {
@@ -94,6 +103,9 @@ func (b *epochBase) fix(r *Row) {
 	}
 	if *b.zero {
 		r.Set(Epoch, e+1)
+	}
+	if b.rule == fromFirstRow {
+		b.ends.mark(r)
 	}
 }
 

@@ -42,13 +42,14 @@ type progressParser struct {
 	part   float64
 	within bool // the last position named a step without its total, or one whose result may follow
 	bars   barState
-	header []string // of the last table that is aligned by blanks
-	toks   []token  // scratch
+	header []string  // of the last table that is aligned by blanks
+	ends   epochEnds // of dictionaries: "{'epoch': 1, 'step': 50, 'loss': 1}"
+	toks   []token   // scratch
 	words  interner
 }
 
 func (p *progressParser) save() parserState {
-	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Within: p.within, Header: p.header}
+	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Within: p.within, Header: p.header, Ends: p.ends}
 	if bars := p.bars; bars != (barState{}) {
 		s.Bars = &bars
 	}
@@ -56,7 +57,7 @@ func (p *progressParser) save() parserState {
 }
 
 func (p *progressParser) load(s parserState) {
-	p.zero, p.epoch, p.total, p.part, p.within, p.header = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Within, s.Header
+	p.zero, p.epoch, p.total, p.part, p.within, p.header, p.ends = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Within, s.Header, s.Ends
 	if s.Bars != nil {
 		p.bars = *s.Bars
 	}
@@ -111,6 +112,7 @@ type linePosition struct {
 	epoch, epochs   float64
 	step, steps     float64
 	epochIsComplete bool // a fraction, or a bar that counts epochs
+	numbered        bool // the epoch of a dictionary from 1, of which several may name the same
 	result          bool // the line contains a loss, accuracy or time
 	held            bool // the line is about the validation or test part
 	within          bool // it names a batch, so that its result is not that of the epoch
@@ -293,7 +295,8 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		}
 		f.epoch, f.epochs = t.number, t.of
 		zero := !t.decimal && !f.held && (t.number == 0 || p.zero != nil && *p.zero) // "{'loss': 0.5, 'epoch': 0}" is the first epoch
-		f.epochIsComplete = t.decimal || line.open && !zero                          // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
+		f.numbered = line.open && !t.decimal && !zero
+		f.epochIsComplete = t.decimal || f.numbered // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step) && t.number == math.Trunc(t.number):
 		f.step, f.steps = t.number, t.of
@@ -382,6 +385,9 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	}
 	setPositive(r, Step, f.step)
 	setPositive(r, TotalSteps, f.steps)
+	if f.numbered {
+		p.ends.mark(r)
+	}
 	if !math.IsNaN(f.epoch) || !math.IsNaN(f.step) {
 		p.within = !math.IsNaN(f.step) && !(f.result && f.steps > 0)
 	}
