@@ -65,9 +65,10 @@ type parserState struct {
 	TotalEpoch float64   `json:"total_epochs,omitempty"`
 	Ends       epochEnds `json:"epoch_ends,omitzero"`
 	// Used by progress output only.
-	Part   float64   `json:"part,omitempty"`
-	Within bool      `json:"within,omitempty"`
-	Bars   *barState `json:"bars,omitempty"`
+	Part   float64    `json:"part,omitempty"`
+	Within bool       `json:"within,omitempty"`
+	Bars   *barState  `json:"bars,omitempty"`
+	Whole  wholeCount `json:"whole,omitzero"`
 }
 
 // Rules by which log formats count epochs.

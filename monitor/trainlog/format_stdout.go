@@ -42,6 +42,7 @@ type progressParser struct {
 	part   float64
 	within bool // the last position named a step without its total, or one whose result may follow
 	bars   barState
+	whole  wholeCount
 	header []string  // of the last table that is aligned by blanks
 	ends   epochEnds // of dictionaries: "{'epoch': 1, 'step': 50, 'loss': 1}"
 	toks   []token   // scratch
@@ -53,12 +54,13 @@ func (p *progressParser) save() parserState {
 	if bars := p.bars; bars != (barState{}) {
 		s.Bars = &bars
 	}
+	s.Whole = p.whole
 	return s
 }
 
 func (p *progressParser) load(s parserState) {
 	p.zero, p.epoch, p.total, p.part, p.within, p.header, p.ends = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Within, s.Header, s.Ends
-	if s.Bars != nil {
+	if p.whole = s.Whole; s.Bars != nil {
 		p.bars = *s.Bars
 	}
 }
@@ -117,6 +119,8 @@ type linePosition struct {
 	held            bool // the line is about the validation or test part
 	within          bool // it names a batch, so that its result is not that of the epoch
 	drawn           bool // the step comes from a bar
+	global          bool // the step is that of the whole training: "global step 10/300"
+	nested          bool // the step is counted in the epoch beside it: "[ 1/30][100/938]"
 }
 
 // fill builds a row from the tokens of one line. Numbers are assigned by the words before them; the first number that
@@ -217,7 +221,7 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 		return false, false
 	}
 	if math.IsNaN(f.epoch) && p.nested(i, text, f.result) {
-		f.epoch, f.epochs, f.within = t.number, t.of, true
+		f.epoch, f.epochs, f.within, f.nested = t.number, t.of, true, true
 		t, after = &p.toks[i+1], p.toks[i+2:]
 	}
 	_, loss := r.Value(TrainLoss)
@@ -299,7 +303,7 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		f.epochIsComplete = t.decimal || f.numbered // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step) && t.number == math.Trunc(t.number):
-		f.step, f.steps = t.number, t.of
+		f.step, f.steps, f.global = t.number, t.of, before == "global" || word == "global_step"
 		return true
 	case role == roleSteps && word == "batch":
 		f.within = true
@@ -397,6 +401,8 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	setPositive(r, TotalEpochs, p.total)
 	_, timed := r.Value(EpochTime)
 	switch {
+	case f.steps > 0 && p.ofWhole(f):
+		p.wholePosition(f, r)
 	case f.steps > 0:
 		// The step is counted within the epoch and has no meaning for the whole job.
 		r.Set(Step, math.NaN())

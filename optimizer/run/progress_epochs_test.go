@@ -105,3 +105,16 @@ func TestResumedWithinEpoch(t *testing.T) {
 		t.Errorf("%g epochs left, want 2", rest)
 	}
 }
+
+// TestProgressOfGlobalSteps: a printed step of the whole training is none of the epoch beside it.
+func TestProgressOfGlobalSteps(t *testing.T) {
+	var p Progress
+	p.Suggest("epoch", hint{Units: 3})
+	begin(&p, 0)
+	for i, r := range rowsOf(t, "global step 100/300, epoch: 0, loss: 1\nglobal step 110/300, epoch: 1, loss: 1\n") {
+		p.Add(&r, at(1+float64(i)))
+		if want := 100 + 10*float64(i); p.Unit != "step" || p.Done != want || p.Total != 300 {
+			t.Errorf("%g of %g %ss, want %g of 300 steps", p.Done, p.Total, p.Unit, want)
+		}
+	}
+}
