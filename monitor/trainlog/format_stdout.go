@@ -118,6 +118,7 @@ type linePosition struct {
 	result          bool // the line contains a loss, accuracy or time
 	held            bool // the line is about the validation or test part
 	within          bool // it names a batch, so that its result is not that of the epoch
+	batch           bool // it names a batch without the number of all, so that a result on the next line is not that of the epoch
 	drawn           bool // the step comes from a bar
 	global          bool // the step is that of the whole training: "global step 10/300"
 	nested          bool // the step is counted in the epoch beside it: "[ 1/30][100/938]"
@@ -306,7 +307,7 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		f.step, f.steps, f.global = t.number, t.of, before == "global" || word == "global_step"
 		return true
 	case role == roleSteps && word == "batch":
-		f.within = true
+		f.within, f.batch = true, true
 	case role == roleMetric:
 		f.result = f.result || t.decimal
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
@@ -393,7 +394,7 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 		p.ends.mark(r)
 	}
 	if !math.IsNaN(f.epoch) || !math.IsNaN(f.step) {
-		p.within = !math.IsNaN(f.step) && !(f.result && f.steps > 0)
+		p.within = f.batch && !(f.steps > 0) || !math.IsNaN(f.step) && !(f.result && f.steps > 0)
 	}
 	if p.epoch == 0 || f.epochIsComplete {
 		return
