@@ -105,6 +105,7 @@ func TestStdoutIsNoProgress(t *testing.T) {
 		"files at the beginning": "3/20 files copied\n",
 		"settings of kohya":      "  num batches per epoch / 1epochのバッチ数: 100\n  num epochs / epoch数: 10\n  gradient accumulation steps / 勾配を合計するステップ数 = 1\n  total optimization steps / 学習ステップ数: 1000\n",
 		"settings, singular":     "num epoch: 10\nTotal step: 500\n",
+		"Markov chains":          "Chain 1 Iteration:    1 / 2000 [  0%]  (Warmup) \nChain 1: Iteration: 1001 / 2000 [ 50%]  (Sampling)\nchain [2] Iteration: 100 / 2000 [  5%]\nIteration:  100 / 2000 [  5%]  (Warmup)\n",
 		"nested builds":          "[1/3] [2/5] Building CXX object x.o\n",
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})

@@ -89,7 +89,7 @@ func (p *progressParser) read(text []byte, r *Row) bool {
 	if p.tableRow(text, r) {
 		return r.known()
 	}
-	if !mayBeProgress(text) || hasWord(text, "finished, #iter") { // LIBSVM states the length of each of its optimizations
+	if !mayBeProgress(text) || hasWord(text, "finished, #iter") || ofChain(text) { // LIBSVM states the length of each of its optimizations
 		return false
 	}
 	var line lineText

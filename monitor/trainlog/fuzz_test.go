@@ -56,6 +56,7 @@ func FuzzTail(f *testing.F) {
 		"epoch,step,loss,val_loss\n0,10,2,\n0,20,1,2\n1,30,1,\n1,40,1,2\n2,50,1,\n", "{\"epoch\": 1, \"step\": 1, \"loss\": 2}\n{\"epoch\": 1, \"step\": 2}\n{\"epoch\": 1.5, \"step\": 3}\n",
 		"Epoch 1 | Iter 50/400\nEpoch 1 | Iter 100/400\nEpoch 2 | Iter 150/400\nEpoch 3/4 | Iter 250/400\nglobal step 300/400\n50%|# | 9/20\n",
 		"Epoch 1 Batch 100 Loss 2.3\nValidation Loss: 2.1\nEpoch 1 Batch 200 Loss 2.0\n",
+		"Chain 1 Iteration:  100 / 2000 [  5%]  (Warmup)\nEpoch 1/2 loss 1\n",
 		"{'epoch': 1, 'step': 50, 'loss': 2}\n{'epoch': 1, 'step': 100, 'loss': 2}\n{'epoch': 2, 'step': 150, 'loss': 2}\n"} {
 		f.Add([]byte(s), uint16(len(s)/3))
 	}
