@@ -38,6 +38,7 @@ func TestRowsOfAnEpoch(t *testing.T) {
 		"validated within it":  {"epoch,step,train_loss,test_loss\n1,10,2,3\n1,20,1.9,3\n2,30,1.8,2\n2,40,1.7,2\n", "1 1 2 2", "1? 0 1 1.5"},
 		"rows of one step":     {"epoch,step,train_loss,test_loss\n1,10,2,\n1,10,,3\n2,20,1.8,\n2,20,,2\n3,30,1,\n3,30,,2\n", "1 1 2 2 3 3", "1? 1? 2? 2? 3 3"},
 		"in fractions":         {"epoch,step,loss\n0.5,5,2\n1,10,2\n1,11,2\n1.5,15,2\n", "0.5 1 1 1.5", "0.5 1 1 1.5"},
+		"in fractions, from 0": {"epoch,step,loss\n0,0,2\n0.5,5,2\n1,10,2\n1.5,15,2\n", "1 0.5 1 1.5", "1? 0.5 1 1.5"},
 		"JSON lines": {`{"epoch": 0, "step": 50, "loss": 2}
 {"epoch": 0, "step": 100, "loss": 1.9}
 {"epoch": 0, "accuracy": 0.5}
@@ -70,6 +71,7 @@ func TestRowsOfAnEpochInNewFile(t *testing.T) {
 		"rewritten with another header": {"epoch,step,loss\n0,10,2\n0,20,1.9\n0,30,1.8\n1,40,1.7\n", "epoch,step,loss,lr\n0,10,2,\n0,20,1.9,\n0,30,1.8,\n1,40,1.7,\n1,50,1.6,\n", "1? 0 0 1 1.33"},
 		"begun again, one row":          {"epoch,step,loss\n1,10,2\n", "epoch,step,loss,lr\n1,12,2,\n2,24,2,\n", "1? 1? 2?"},
 		"begun again, several rows":     {"epoch,step,loss\n1,10,2\n1,20,2\n", "epoch,step,loss,lr\n1,5,2,\n1,10,1.9,\n", "1? 0 0 0"},
+		"fractions":                     {"epoch,step,loss\n0,0,2\n0.5,5,2\n", "epoch,step,loss,lr\n0,0,2,\n0.5,5,2,\n1,10,2,\n", "1? 0.5 1"},
 		"JSON lines":                    {"{\"epoch\": 1, \"step\": 10}\n", "{\"epoch\": 1, \"step\": 12, \"loss\": 2}\n{\"epoch\": 2, \"step\": 24}\n", "1? 1? 2?"},
 	} {
 		b := newBench(t, TailOptions{})

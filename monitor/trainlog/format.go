@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,15 +91,20 @@ func (b *epochBase) save() parserState  { return parserState{ZeroBased: b.zero, 
 func (b *epochBase) load(s parserState) { b.zero, b.ends = s.ZeroBased, s.Ends }
 
 // restart prepares for the first row of a new or rewritten file, which begins an epoch.
-func (b *epochBase) restart() { b.ends.Rows = 0 }
+func (b *epochBase) restart() {
+	if b.ends.Rows = 0; b.ends.Fraction { // the rows are read as before
+		b.zero, b.ends.Fraction = nil, false
+	}
+}
 
-// fix converts the epoch of a row in place. The first row with an epoch fixes the base for the rest of the file.
+// fix converts the epoch of a row in place. The first row with an epoch fixes the base for the rest of the file, unless an epoch is
+// a fraction: "epoch": 0.0 before 0.25 is the beginning.
 func (b *epochBase) fix(r *Row) {
 	e, ok := r.Value(Epoch)
 	if !ok || b.rule == fromOne {
 		return
 	}
-	if b.zero == nil {
+	if b.zero == nil || b.rule == fromFirstRow && e != math.Trunc(e) {
 		zero := b.rule == fromZero || e == 0
 		b.zero = &zero
 	}

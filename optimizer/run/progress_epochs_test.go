@@ -42,6 +42,7 @@ func TestProgressWithinEpochs(t *testing.T) {
 		"one row":          {"epoch,step,loss\n1,10,2\n2,20,1.9\n3,30,1.8\n", 3, []float64{1, 2, 3}, 3, []float64{1, 1}, 3},
 		"one row, no step": {"epoch,loss\n1,2\n2,1.9\n", 2, []float64{1, 2}, 2, []float64{1}, 2},
 		"validated":        {"epoch,step,train_loss,test_loss\n1,10,2,\n1,20,1.9,3\n2,30,1.8,\n2,40,1.7,2.9\n", 2, []float64{1, 0, 1, 2}, 4, []float64{2, 1}, 2},
+		"fractions from 0": {"epoch,step,loss\n0,0,2\n0.5,5,2\n1,10,2\n1.5,15,2\n2,20,2\n", 2, []float64{1, 0.5, 1, 1.5, 2}, 5, []float64{2, 2}, 2},
 		"early end":        {several, 5, []float64{1, 0, 0, 1, 4. / 3}, 0, []float64{3}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
