@@ -152,9 +152,10 @@ type Progress struct {
 	UnitSamples float64 `json:"unit_samples"` // training samples per unit, 0 if unknown
 	UnitSteps   float64 `json:"unit_steps"`   // steps, as counted by the observer, per unit; 0 if unknown
 	// From is the position from which the training continued by itself when the run began: earlier work is not of this run.
-	From  float64 `json:"from,omitempty"`
-	begun float64 // the first position of the run, until the next one shows their distance; 0: none
-	Rows  int     `json:"rows"`
+	From  float64    `json:"from,omitempty"`
+	begun float64    // the first position of the run, until the next one shows their distance; 0: none
+	Named namedEpoch `json:"named,omitzero"` // by the last row
+	Rows  int        `json:"rows"`
 	// Backwards counts rows with less progress than already reached: a restart from scratch, a second writer, a
 	// repeated header.
 	Backwards int `json:"backwards"`
@@ -314,7 +315,7 @@ func (p *Progress) ResumeFrom(position float64) {
 	p.haveMark, p.Rewound = false, false
 	if position < p.Done {
 		p.lose(spentAbove(position))
-		p.Done = position
+		p.Done, p.Named = position, namedEpoch{}
 	}
 	p.anyPosition, p.resumed = math.IsNaN(position), origin{Unit: p.Unit, Position: p.Done}
 }
@@ -355,7 +356,7 @@ func spentSince(at time.Duration) func(*Segment) float64 {
 
 // Restarted resets the progress: the job starts from scratch (after a probe of a job that cannot be resumed).
 func (p *Progress) Restarted() {
-	p.Done, p.haveMark, p.Earlier, p.Each, p.againAt, p.resumed = 0, false, 0, 0, 0, origin{}
+	p.Done, p.haveMark, p.Earlier, p.Each, p.againAt, p.resumed, p.Named = 0, false, 0, 0, 0, origin{}, namedEpoch{}
 }
 
 // evidence are the columns of which a row of a training contains one. A position without any, such as the printed setting
@@ -378,7 +379,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.mentioned = !told && (p.mentioned || p.Unit == "")
 	each := max(p.Total, p.Each)
 	p.learnUnit(row)
-	done, ok := p.position(row)
+	done, ok := p.completed(row)
 	_, announced := row.Value(trainlog.TotalEpochs)
 	if !ok { // "Epoch 1/5"
 		done = 0
@@ -595,9 +596,6 @@ func (s *Segment) replaceLast(secondsPerUnit float64) {
 	}
 	*to = append(slices.Clone((*to)[:len(*to)-1]), secondsPerUnit)
 }
-
-// Finished reports whether the total is reached.
-func (p *Progress) Finished() bool { return p.Total > 0 && p.Done >= p.Total }
 
 // leave makes what was timed so far count for start-ups and restarts only: the run continues on another kind of node.
 func (p *Progress) leave() {

@@ -315,7 +315,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		return
 	}
 	if exit.Reason == launch.Exited && exit.Code == 0 {
-		rest, ok := r.Progress.Remaining()
+		rest, ok := r.Progress.endOfLog()
 		if r.log.Stats().Format == "stdout" {
 			rest, ok = r.Progress.endNormally(now)
 		}
