@@ -184,8 +184,8 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 	unlock, err := dir.Lock()
 	var locked *journal.LockedError
 	if errors.As(err, &locked) {
-		if locked.Holder != nil {
-			return fmt.Errorf("serve cluster: %w for %s: process %d", ErrServed, cfg.StateDir, locked.Holder.PID)
+		if h := locked.Holder; h != nil {
+			return fmt.Errorf("serve cluster: %w for %s: %s", ErrServed, cfg.StateDir, strings.TrimSpace(fmt.Sprintf("process %d %s", h.PID, h.Place())))
 		}
 		return fmt.Errorf("serve cluster: %w for %s", ErrServed, cfg.StateDir)
 	}
@@ -195,6 +195,7 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 	defer unlock()
 	defer s.telling.Wait()
 	s.dir = dir
+	defer dir.ShowLife()()
 	s.lock, _ = dir.LockInfo()
 	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {

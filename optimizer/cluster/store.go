@@ -24,6 +24,7 @@ import (
 //	server.json         the running server, or the last one
 //	state.json          leases and policy of the server
 //	lock                held by the running server
+//	state               renewed by it, for those who cannot see its process
 //	spool/              requests that the server has not yet taken
 //	jobs/7/spec.json    a job as submitted
 //	jobs/7/job.json     its present state
