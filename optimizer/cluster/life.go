@@ -62,6 +62,7 @@ func (s *server) begin(l *live, adopt bool) {
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
 		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device, "OPTIMIZER_DEVICES="+strings.Join(lease.Devices, ","))
 	if err := writeJSON(lifePath(s.StateDir, l.ID), begun{l.Job, l.spec}); err != nil {
+		s.noteRefusal(err)
 		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
 	}
 	agent := s.Agent
@@ -151,6 +152,7 @@ func (s *server) leaseEnd(l *live) *float64 {
 func (s *server) writeLease(l *live, until *float64) {
 	l.lease.Schema, l.lease.N, l.lease.Until, l.lease.At, l.lease.Grace = schema, l.lease.N+1, until, unix(s.clock.Now()), s.Round.Seconds()/2
 	if err := writeJSON(filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"), l.lease); err != nil && !s.full {
+		s.noteRefusal(err)
 		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
 	}
 	switch {
@@ -301,7 +303,8 @@ func (s *server) takeResult(r result) {
 		return
 	}
 	now := s.now()
-	l.interrupts, l.Finish = nil, nil
+	again := l.Again
+	l.interrupts, l.Finish, l.Again = nil, nil, false
 	reason := "exit"
 	l.exited = 0
 	if exit := launch.LastExit(r.Dir); !exit.IsZero() {
@@ -361,11 +364,11 @@ func (s *server) takeResult(r result) {
 		s.scheduler.part(now, l.ID)
 		s.Message(fmt.Sprintf("job %d (%s): failed beside another job (%s): it starts again, and runs alone from now on", l.ID, l.Name, cmp.Or(why, reason)))
 		l.Job.Reason = "failed beside another job"
-	case l.Apart && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning
-		l.EarlierUSD, l.Run = l.CostUSD, ""
-	case s.full || diskFull(s.StateDir) || errors.Is(r.Err, syscall.ENOSPC): // not a fault of the training: it starts again once there is space
+	case (l.Apart || again) && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning
+		l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
+	case s.lacksSpace(r.Err): // not a fault of the training: it starts again once there is space
 		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))
-		l.Job.Reason = "the disk was full"
+		l.Job.Reason, l.Again = "the disk was full", true
 	default:
 		why = cmp.Or(why, reason)
 		s.end(l, Failed, why)

@@ -33,6 +33,7 @@ type rehearsal struct {
 	// start and limit are called in each start and each change of a time limit, with the name of the training and the
 	// number of the call.
 	start, limit func(name string, n int)
+	refuses      func() error // of all starts; nil: none is refused
 	// runsOn is true for a training that ends only once it is adopted, or stopped.
 	runsOn func(name string) bool
 }
@@ -55,6 +56,11 @@ func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, erro
 	r.mu.Unlock()
 	if r.start != nil {
 		r.start(name, n)
+	}
+	if r.refuses != nil {
+		if err := r.refuses(); err != nil {
+			return nil, err
+		}
 	}
 	j := r.job(name, c.RunDir)
 	r.mu.Lock()

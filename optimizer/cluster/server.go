@@ -94,7 +94,9 @@ type server struct {
 	dirty     map[int]bool
 	scanned   float64   // time of the last search for submitted jobs
 	examined  float64   // time of the last examination of what jobs use
-	full      bool      // the disk
+	full      bool      // the disk, or its quota
+	refused   bool      // a file could not be written for want of space, whatever the file system states, and none could since
+	tried     float64   // time of the refusal, or of the last trial since
 	unsaved   bool      // files could not be written: the disk is full
 	absent    [][]int32 // numbers of the devices by type whose nodes are down; nil: none
 	read      []int     // numbers of devices by type in the last reading that was believed; nil: none was
@@ -193,9 +195,9 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
+	defer dir.ShowLife()()
 	defer s.telling.Wait()
 	s.dir = dir
-	defer dir.ShowLife()()
 	s.lock, _ = dir.LockInfo()
 	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {
@@ -399,11 +401,7 @@ func (s *server) step() error {
 	if s.removed() {
 		return fmt.Errorf("serve cluster: %s: %w", s.StateDir, errRemoved)
 	}
-	if full := diskFull(s.StateDir); full != s.full {
-		s.full = full
-		s.Message(map[bool]string{true: "the disk of the state directory is full: no job is started, stopped or moved until there is space", false: "the disk has space again"}[full])
-	}
-	if s.full {
+	if s.checkSpace(); s.full {
 		return nil
 	}
 	actions, err := s.scheduler.Step(s.now())
