@@ -65,6 +65,13 @@ func (g *stage) open(cfg Config, dir *journal.Run) *server {
 	return s
 }
 
+// restart ends the server, whose trainings have ended, and starts the next one.
+func (g *stage) restart() {
+	g.t.Helper()
+	g.save()
+	g.server = g.open(g.Config, g.dir)
+}
+
 // pass lets seconds pass, in each of which the server decides once, and takes the ends of the trainings that it has started.
 func (g *stage) pass(seconds int) {
 	g.t.Helper()
