@@ -385,8 +385,7 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	reports := slices.ContainsFunc(r.checkpoints.files, r.reported)
 	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f observe.CheckpointFile) bool {
 		torn := reports && !r.reported(f) // the observer reports a save when it is complete
-		directory := f.Kind == observe.HuggingFace
-		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
+		return torn || !r.resumption.Takes(f.Kind == observe.HuggingFace)
 	})
 	usable = r.withProgress(usable)
 	for _, f := range usable {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,61 @@ func TestScanAtAReport(t *testing.T) {
 					t.Errorf("%d checkpoints, want %d", have, want)
 				}
 				s.clock.advance(100 * c.reading)
+			}
+		})
+	}
+}
+
+// TestCheckpointOfAnInstalledCommand: a command without a readable script, the resume argument of which its user names, continues from
+// the newest checkpoint, be it a directory of Hugging Face or a file.
+func TestCheckpointOfAnInstalledCommand(t *testing.T) {
+	for name, files := range map[string][]string{
+		"directories": {"checkpoint-2", "checkpoint-4"}, "a directory": {"ckpt_step_2.pt", "checkpoint-4"}, "a file": {"checkpoint-2", "ckpt_step_4.pt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			save := func(a *actor, name string) {
+				path := filepath.Join(s.cfg.Dir, name)
+				if strings.HasPrefix(name, "checkpoint-") {
+					if err := os.Mkdir(path, 0o700); err != nil {
+						t.Error(err)
+					}
+					s.save(filepath.Join(name, "model.safetensors"), "state")
+					s.save(filepath.Join(name, "trainer_state.json"), fmt.Sprintf(`{"global_step": %d}`, a.epoch))
+					now := s.clock.Now()
+					os.Chtimes(path, now, now)
+				} else {
+					s.save(name, "state")
+				}
+				a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1})
+			}
+			s.play = func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 1) {
+					if a.n == 1 && a.epoch%2 == 0 {
+						save(a, files[a.epoch/2-1])
+					}
+					if a.n == 1 && a.epoch == 4 {
+						return failed(1)
+					}
+				}
+				return finished
+			}
+			s.cfg.Train, s.cfg.Args = "", []string{"python3", "-m", "installed.train"}
+			res := s.run()
+			want := filepath.Join(s.cfg.Dir, files[1])
+			if c := res.Record.Checkpoint; res.Code != CodeTraining || c == nil || c.Path != want {
+				t.Fatalf("exit %d (%v), checkpoint %+v, want %s", res.Code, res.Err, c, want)
+			}
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
+				t.Fatalf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+			}
+			if on := s.started(); !slices.Contains(on[1].command.Args, want) {
+				t.Errorf("started with %q, want %s", on[1].command.Args, want)
 			}
 		})
 	}
