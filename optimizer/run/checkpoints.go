@@ -118,10 +118,11 @@ func (r *run) scanCheckpoints(force bool) {
 		return
 	}
 	if id := newest.Path + newest.Time.String(); id != s.newest {
-		s.newest, s.done, s.fresh = id, r.positionOf(newest), true
+		s.newest, s.fresh = id, true
 		s.times = append(s.times, now-r.Clock.Now().Sub(newest.Time))
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
+	s.done = r.positionOf(newest) // its report may follow, and the unit of work may change
 	r.noteCheckpoint()
 }
 

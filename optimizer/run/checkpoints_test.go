@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,6 +205,39 @@ func TestCheckpointOfAnInstalledCommand(t *testing.T) {
 			}
 			if on := s.started(); !slices.Contains(on[1].command.Args, want) {
 				t.Errorf("started with %q, want %s", on[1].command.Args, want)
+			}
+		})
+	}
+}
+
+// TestPositionInAnotherUnit: when the unit of work changes from steps to epochs at the end of the first epoch, the position of an
+// earlier checkpoint is that of its report in epochs; without one it is unknown.
+func TestPositionInAnotherUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		epoch any
+		want  float64
+	}{"reported": {0.5, 0.5}, "unknown": {nil, math.NaN()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 39 {
+					if a.progress(1, map[string]any{"step": a.epoch + 1}); a.epoch == 20 {
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("ckpt.pt", "state"), "step": 20, "epoch": c.epoch, "kind": "test", "seconds": 0.1})
+					}
+				}
+				a.progress(1, map[string]any{"step": 40, "epoch": 1, "total_epochs": 12})
+				return failed(1)
+			})
+			rec := s.run().Record
+			known := !math.IsNaN(c.want)
+			switch at := rec.Checkpoint; {
+			case rec.Training.Unit != "epoch" || float64(rec.Outcome.Epochs) != 1 || float64(rec.Training.TotalUnits) != 12:
+				t.Errorf("%v of %v %ss, want 1 of 12 epochs", rec.Outcome.Epochs, rec.Training.TotalUnits, rec.Training.Unit)
+			case at == nil || at.Units.Known() != known || at.RiskUnits.Known() != known:
+				t.Errorf("checkpoint %+v, want one at %g epochs", at, c.want)
+			case known && (float64(at.Units) != c.want || float64(at.RiskUnits) != 1-c.want):
+				t.Errorf("checkpoint of %v epochs, %v before the end; want %g", at.Units, at.RiskUnits, c.want)
 			}
 		})
 	}
