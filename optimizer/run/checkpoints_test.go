@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -238,6 +239,79 @@ func TestPositionInAnotherUnit(t *testing.T) {
 				t.Errorf("checkpoint %+v, want one at %g epochs", at, c.want)
 			case known && (float64(at.Units) != c.want || float64(at.RiskUnits) != 1-c.want):
 				t.Errorf("checkpoint of %v epochs, %v before the end; want %g", at.Units, at.RiskUnits, c.want)
+			}
+		})
+	}
+}
+
+// TestSavesFasterThanReports: a training that was killed after saves that were not reported is counted from the epoch at which it
+// continues, by what it prints; not if it does not print each epoch, nor if its checkpoint is the reported one.
+func TestSavesFasterThanReports(t *testing.T) {
+	const total = 9
+	for name, c := range map[string]struct {
+		every    int  // it prints each n-th epoch
+		replaced bool // by the saves after the report
+		atOnce   bool // nothing is read before it ends
+		want     float64
+	}{
+		"each epoch": {1, true, false, total}, "each epoch, at once": {1, true, true, total}, "each second one": {2, true, false, 7}, "the reported checkpoint": {1, false, false, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			trains := func(a *actor, epoch int, reports bool) bool {
+				facts := map[string]any{"event": "progress", "training": 1, "epoch": a.epoch + 1}
+				switch {
+				case reports && c.atOnce && a.n > 1:
+					a.epoch++
+					s.clock.advance(time.Second)
+					a.report(facts)
+				case !reports:
+					s.clock.advance(time.Second)
+				case !a.progress(1, facts):
+					return false
+				}
+				if (epoch-1)%c.every > 0 {
+					return true
+				}
+				out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+				if err == nil {
+					_, err = fmt.Fprintf(out, "Epoch %d loss %g\n", epoch, 1/float64(epoch))
+					err = errors.Join(err, out.Close())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return true
+			}
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"framework": "torch"})
+				if a.n > 1 { // it counts from the start of the process
+					if c.atOnce {
+						s.turns.Lock()
+						defer s.turns.Unlock()
+					}
+					for a.epoch < 4 && trains(a, 6+a.epoch, true) {
+					}
+					return finished
+				}
+				for a.epoch < 3 && trains(a, 1+a.epoch, true) {
+				}
+				a.report(map[string]any{"event": "checkpoint", "training": 1, "path": s.save("ckpt.pt", "state"), "step": 3, "epoch": 3, "kind": "torch.save", "seconds": 0.1})
+				for epoch := 4; epoch <= 5; epoch++ {
+					if trains(a, epoch, false); c.replaced {
+						s.save("ckpt.pt", "state")
+					}
+				}
+				return died("SIGKILL")
+			}
+			s.cfg.Restarts, s.cfg.Epochs = -1, total
+			res := s.run()
+			if res.Code != CodeTraining {
+				t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+			}
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != c.want {
+				t.Errorf("exit %d (%v), %v epochs; want %g", res.Code, res.Err, res.Record.Outcome.Epochs, c.want)
 			}
 		})
 	}

@@ -92,6 +92,7 @@ type observed struct {
 	Weights   map[string]bool      `json:"weights,omitempty"`   // paths of files that contain weights alone
 	Framework string               `json:"framework,omitempty"` // of the latest training; kept across launches
 	First     *float64             `json:"first,omitempty"`     // the first epoch that the training printed, from its beginning
+	Each      bool                 `json:"each,omitempty"`      // it printed the next one after that
 	Origin    origin               `json:"base"`                // position from which the running process continued
 }
 

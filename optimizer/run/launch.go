@@ -292,6 +292,7 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 	position, counts := r.positionOf(*f), r.observer != nil && relative[r.Framework]
 	saved, known := r.SavedAt[filepath.Clean(f.Path)]
 	rewritten := known && !r.Config.elsewhere() && f.Time.Sub(saved) > rewriteMargin
+	r.checkpoints.newer = counts && (rewritten || math.IsNaN(position))
 	switch {
 	case counts && (math.IsNaN(position) || rewritten && position < r.Progress.Done): // counted from the start of the process, whatever it loads
 		position = math.Floor(r.Progress.Done)

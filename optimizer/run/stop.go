@@ -246,6 +246,7 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	now := r.exitAt
 	r.readLastRows()
 	r.observe()
+	r.checkResumption() // the job may have ended soon after its start
 	seg := r.Progress.Current()
 	if exit.PeakMemoryGiB != nil && !exit.PeakAtMost {
 		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
