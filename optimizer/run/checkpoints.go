@@ -571,7 +571,7 @@ func (r *run) raiseOrigin(to float64) {
 
 // moveOrigin sets the position from which the running process is counted, and with it the progress and the positions of its checkpoints.
 func (r *run) moveOrigin(to origin, done float64) {
-	r.Origin, r.Progress.Done, r.Progress.haveMark = to, done, false
+	r.Origin, r.Progress.Done, r.Progress.haveMark, r.Course = to, done, false, nil
 	for _, c := range r.observer.facts.Checkpoints {
 		if path := r.pathOf(c); !math.IsNaN(r.observer.position(r.Progress.Unit, c)) {
 			r.Positions[path] = r.observer.position(r.Progress.Unit, c)

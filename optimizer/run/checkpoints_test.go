@@ -316,3 +316,63 @@ func TestSavesFasterThanReports(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkAfterACheckpoint: a training that is resumed from a checkpoint of unknown position is counted from the progress at the time
+// of that, so that the work that it repeats counts once.
+func TestWorkAfterACheckpoint(t *testing.T) {
+	for name, reported := range map[string]bool{"not reported": false, "replaced after its report": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(map[string]any{"framework": "torch"})
+				steps := map[int]int{1: 6, 2: 5}[a.n] // it counts from the start of the process
+				for a.epoch < steps && a.step(9, 1) {
+					if a.n == 1 && a.epoch == 2 && reported {
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("ckpt.pt", "state"), "step": 2, "kind": "torch.save", "seconds": 0.1})
+					}
+					if a.n == 1 && a.epoch == 4 {
+						a.stage.save("ckpt.pt", "state")
+					}
+				}
+				if a.n == 1 {
+					return died("SIGKILL")
+				}
+				return finished
+			})
+			s.cfg.Restarts = -1
+			res := s.run()
+			if res.Code != CodeTraining {
+				t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+			}
+			s.clock.advance(time.Hour)
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
+				t.Errorf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+			}
+		})
+	}
+}
+
+// TestProgressAt: between two points the progress is proportional to the time, also after older ones were dropped; between two launches
+// it is that of the first one.
+func TestProgressAt(t *testing.T) {
+	var f facts
+	second := func(s float64) time.Time { return time.Unix(0, 0).Add(at(s)) }
+	f.Progress.Done = 7
+	if got := f.progressAt(second(5)); got != 7 {
+		t.Errorf("without points: %g, want the present progress", got)
+	}
+	for s := range 2001 {
+		f.Progress.Done = float64(min(2*s, 1000))
+		f.noteProgress(second(float64(s)))
+	}
+	f.Progress.Done = 400
+	f.noteProgress(second(3000))
+	if len(f.Course) > maxCourse {
+		t.Errorf("%d points", len(f.Course))
+	}
+	for s, want := range map[float64]float64{-1: 0, 0: 0, 0.5: 1, 250.25: 500.5, 498.5: 997, 500: 1000, 1200: 1000, 2500: 1000, 3000: 400, 4000: 400} {
+		if got := f.progressAt(second(s)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("at %g s: %g, want %g", s, got, want)
+		}
+	}
+}

@@ -231,6 +231,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		at = max(at, r.Progress.launchedAt())
 		done, total, unit, beside := r.Progress.Done, r.Progress.Total, r.Progress.Unit, r.Progress.beside.found
 		r.Progress.Add(&rows[i], at)
+		r.noteProgress(rows[i].At)
 		if p := &r.Progress; p.Done < done && p.Unit == unit && p.Rewound && !r.stopsIfRewound() { // see stopRewound
 			p.lose(spentAbove(math.Ceil(p.Done) - 1))
 		}
@@ -258,6 +259,7 @@ func (r *run) changeUnit(before string) {
 	}
 	clear(r.Positions)
 	clear(r.SavedAt)
+	r.Course = nil
 	if r.observer != nil {
 		r.observer.reported = 0
 	}
