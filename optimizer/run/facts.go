@@ -70,6 +70,8 @@ type facts struct {
 	Left          bool           `json:"left,omitempty"`
 	FirstBaseline *firstBaseline `json:"first_baseline,omitempty"`
 	observed
+	// Course is the progress over time, see progressAt.
+	Course []point `json:"course,omitempty"`
 
 	// Written by saveState.
 	MeterState  json.RawMessage      `json:"meter"`
@@ -93,6 +95,7 @@ type observed struct {
 	Weights   map[string]bool      `json:"weights,omitempty"`   // paths of files that contain weights alone
 	Framework string               `json:"framework,omitempty"` // of the latest training; kept across launches
 	First     *float64             `json:"first,omitempty"`     // the first epoch that the training printed, from its beginning
+	Each      bool                 `json:"each,omitempty"`      // it printed the next one after that
 	Origin    origin               `json:"base"`                // position from which the running process continued
 }
 
@@ -100,6 +103,44 @@ type observed struct {
 type origin struct {
 	Unit     string  `json:"unit"` // empty: not resumed, or from an unknown position
 	Position float64 `json:"position"`
+}
+
+// point is the progress at a time.
+type point struct {
+	At   time.Time `json:"at"`
+	Done float64   `json:"done"`
+}
+
+// maxCourse bounds the number of points of Course; beyond it, each second one of the older half is dropped.
+const maxCourse = 64
+
+// noteProgress adds the present progress, as of a time, to the course. Of equal ones the first and the last are kept.
+func (f *facts) noteProgress(at time.Time) {
+	c, now := f.Course, point{at, f.Progress.Done}
+	if n := len(c); n > 1 && c[n-1].Done == now.Done && c[n-2].Done == now.Done {
+		c[n-1] = now
+		return
+	}
+	if c = append(c, now); len(c) > maxCourse {
+		for i := range maxCourse / 4 {
+			c[i] = c[2*i]
+		}
+		c = slices.Delete(c, maxCourse/4, maxCourse/2)
+	}
+	f.Course = c
+}
+
+// progressAt returns the progress at a time: between two points of the course in proportion, but not between two launches.
+func (f *facts) progressAt(t time.Time) float64 {
+	n := slices.IndexFunc(f.Course, func(p point) bool { return p.At.After(t) })
+	switch {
+	case n < 0:
+		return f.Progress.Done
+	case n == 0:
+		return f.Course[0].Done
+	}
+	from, to := f.Course[n-1], f.Course[n]
+	return from.Done + math.Max(0, to.Done-from.Done)*float64(t.Sub(from.At))/float64(to.At.Sub(from.At))
 }
 
 // bootID identifies this boot of the machine: monotonic times of another boot are not comparable. It is read once,

@@ -231,6 +231,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		at = max(at, r.Progress.launchedAt())
 		done, total, unit, beside := r.Progress.Done, r.Progress.Total, r.Progress.Unit, r.Progress.beside.found
 		r.Progress.Add(&rows[i], at)
+		r.noteProgress(rows[i].At)
 		if p := &r.Progress; p.Done < done && p.Unit == unit && p.Rewound && !r.stopsIfRewound() { // see stopRewound
 			p.lose(spentAbove(math.Ceil(p.Done) - 1))
 		}
@@ -244,10 +245,24 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
 	r.dropPrintedTotal()
-	if before != "" && r.Progress.Unit != before { // the pace in another unit predicts nothing
-		r.model = nil
+	if r.Progress.Unit != before {
+		r.changeUnit(before)
 	}
 	return len(rows), err
+}
+
+// changeUnit drops what is known in the former unit of work: its pace predicts nothing in another one. The positions of the
+// checkpoints are taken again from the reports of the running process.
+func (r *run) changeUnit(before string) {
+	if before != "" {
+		r.model = nil
+	}
+	clear(r.Positions)
+	clear(r.SavedAt)
+	r.Course = nil
+	if r.observer != nil {
+		r.observer.reported = 0
+	}
 }
 
 // suggestPrintedTotal takes the total number of epochs from the job's output if another source counts the epochs and the

@@ -245,6 +245,7 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	now := r.exitAt
 	r.readLastRows()
 	r.observe()
+	r.checkResumption() // the job may have ended soon after its start
 	seg := r.Progress.Current()
 	r.Progress.addPeak(exit)
 	r.detach()
