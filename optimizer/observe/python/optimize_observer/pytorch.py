@@ -189,6 +189,7 @@ class Loop:
             t.epoch = (epochs if self.whole else epochs + parts) + self.gap
             if not t.epoch and not passes.use.most() and (t.total_epochs or 1) <= 1:  # of a stream, maybe endless
                 t.epoch = t.total_epochs = None
+            self.bound(t, passes.use)
             if t.epoch and t.total_epochs and self.length.until and self.length.depth < 2 and len(self.loaders) == 1:
                 self.shorten(t, batches, passes.use.most())
         if passes.batch_size:
@@ -198,17 +199,24 @@ class Loop:
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
 
+    def bound(self, t, use):
+        """Let the total of t end where the loop over the batches of use does before their end, if no other one is around it."""
+        limit = use.site[2] if use.site else None
+        if t.total_epochs and self.length.passes and not self.length.within and limit and use.length and limit < use.length:
+            t.total_epochs += limit / use.length - 1
+            t.epoch = min(t.epoch, t.total_epochs)
 
     def shorten(self, t, batches, length):
-        """Let the total of t end within the last pass, if a counter of the script does. It is unknown for the first steps, because
-        the number of batches of a step is, of which some loaders request one ahead."""
+        """Let the total of t end before that of the loops, if a counter of the script does: within the last pass, or earlier if it
+        ends the loops around the passes as well. It is unknown for the first steps, because the number of batches of a step is, of
+        which some loaders request one ahead."""
         if not length or t.step > self.length.until:
             return
         each = (batches - 1) // t.step if t.step < KNOWN else round(batches / t.step)
         end = self.length.until / math.ceil(length / max(1, each))
         if t.step < KNOWN and end < t.total_epochs:
             t.total_epochs = None
-        elif t.total_epochs - 1 < end < t.total_epochs:
+        elif end < t.total_epochs and (self.length.last or t.total_epochs - 1 < end):
             t.epoch, t.total_epochs = min(t.epoch, end), end
 
 
