@@ -139,6 +139,44 @@ def endless(loader):
 batches = endless(torch.utils.data.DataLoader(list(range(10)), 2))
 for it in range(30): next(batches); optimizer.step()
 `, "30 steps"},
+		"batches replayed by cycle": {`
+import itertools
+batches = itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))
+for it in range(40):
+    next(batches); optimizer.step()
+`, "8 epochs40 steps"},
+		"batches replayed by cycle, in a loop left early": {`
+import itertools
+batches = itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))
+for it in range(400):
+    next(batches); optimizer.step()
+    if it == 40: break
+`, "400 steps at most"},
+		"a loop over cycle": {`
+import itertools
+numbers = itertools.count(1)
+for batch in itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2)):
+    optimizer.step()
+    if next(numbers) == 40: break
+`, ""},
+		"a loop over cycle and a range": {`
+import itertools
+for it, batch in zip(range(40), itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))): optimizer.step()
+`, "8 epochs"},
+		"a loop over cycle, ended by its index": {`
+import itertools
+for it, batch in enumerate(itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))):
+    optimizer.step()
+    if it == 39: break
+`, "8 epochs"},
+		"a loop over cycle, ended by a counter": {`
+import itertools
+batches, done = itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2)), 0
+for batch in batches:
+    optimizer.step()
+    done += 1
+    if done == 40: break
+`, "8 epochs"},
 		"a bar for each epoch": {`
 class tqdm:
     __module__ = "tqdm.std"

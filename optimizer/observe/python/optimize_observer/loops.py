@@ -7,6 +7,8 @@ found by source.py.
 
 import ast
 import builtins
+import gc
+import itertools
 import math
 import operator
 import re
@@ -126,23 +128,24 @@ class Several(Unknown):
     """There is more than one training, or a loop around it whose length does not follow from variables."""
 
 
-def site():
-    """Return where the script asks for a batch: the code and line of its innermost frame, and after how many batches its for loop
-    ends there: 0 if that is unknown, None without one."""
+def site(use):
+    """Return where the script asks for the first batch of a pass: the code and line of its innermost frame, after how many batches its
+    for loop ends there: 0 if that is unknown, None without one, and whether that loop replays them (itertools.cycle)."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(OWN) and not of_library(code.co_filename):
-            loop = most = None
+            loop, most, again = None, None, False
             try:
                 loop = source.loop_at(code, frame.f_lineno)
                 if loop is not None and not (loop.read and code.co_flags & OPTIMIZED):
                     most = within(frame, limit, loop)
+                    again = within(frame, lambda node, scopes: replays(node, scopes, use), loop.node)
             except Exception:  # it does not follow from variables, or before Python 3.8
                 pass
-            return code, frame.f_lineno, loop and (most or 0)
+            return code, frame.f_lineno, loop and (most or 0), again
         frame = frame.f_back
-    return None, 0, None
+    return None, 0, None, False
 
 
 def limit(loop, scopes):
@@ -212,6 +215,32 @@ def holds(node, scopes):
     if not all(v is None or type(v) in (int, float, bool, str) for v in found):
         raise Unknown("a condition")
     return bool(found[0]) if len(found) == 1 else COMPARISONS[type(node.ops[0])](*found)
+
+
+def replays(node, scopes, use):
+    """Report whether a for loop requests the batches of a pass by itertools.cycle, and once more after its end."""
+    values = over(node.iter)[0]
+    parts = [values]
+    if isinstance(values, ast.Call) and called(values) == "zip":
+        parts = [a for a in values.args if known(sequence, a, scopes) is None]
+    for part in (over(p)[0] for p in parts):
+        if not isinstance(part, ast.Call):
+            if cycles(known(value, part, scopes), use):
+                return True
+        elif called(part) == "cycle" and part.args:
+            if len(parts) == 1:
+                return True
+            loader = known(value, over(part.args[0])[0], scopes)
+            if loader is not None and any(use.passes.loader() is v for v in (loader, known(attribute, loader, "base_dataloader")) if v is not None):
+                return True
+    return False
+
+
+def cycles(iterator, use):
+    """Report whether an iterator of the standard library repeats a pass."""
+    if type(iterator) is zip:
+        return any(cycles(i, use) for t in gc.get_referents(iterator) if type(t) is tuple for i in t)
+    return type(iterator) is itertools.cycle and any(getattr(i, "__dict__", {}).get("_optimize_use") is use for i in gc.get_referents(iterator))
 
 
 def known(function, *args):
