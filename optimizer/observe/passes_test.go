@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"testing"
 
 	"trainopt/monitor/trainlog"
@@ -47,6 +48,16 @@ for epoch in range(2):
     for batch in loader: optimizer.step()
 for i in range(3): optimizer.step()
 `, 19, 2, 128},
+		"beside a shorter loader that is replayed": {`
+a, b = torch.utils.data.DataLoader(list(range(200)), 2), torch.utils.data.DataLoader(list(range(40)), 4)
+for epoch in range(2):
+    for batches in zip(a, itertools.cycle(b)): optimizer.step()
+`, 200, 2, 400},
+		"beside a longer loader that is replayed": {`
+a, b = torch.utils.data.DataLoader(list(range(40)), 4), torch.utils.data.DataLoader(list(range(200)), 2)
+for epoch in range(2):
+    for i, batches in enumerate(zip(a, itertools.cycle(b))): optimizer.step()
+`, 20, 2, 80},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,6 +68,37 @@ for i in range(3): optimizer.step()
 			want(t, "samples", f.Samples, c.samples)
 			if len(f.Failures) > 0 {
 				t.Errorf("failures: %+v", f.Failures)
+			}
+		})
+	}
+}
+
+// TestReplayedBeside: the epochs of a pass over which another loader is replayed, from its first step on.
+func TestReplayedBeside(t *testing.T) {
+	for name, loop := range map[string]string{
+		"in place":             "for x, y in zip(a, itertools.cycle(b)):",
+		"in place, in front":   "for y, x in zip(itertools.cycle(b), a):",
+		"of an object, by bar": "for x, y in zip(tqdm(self.a), itertools.cycle(tqdm(self.b))):",
+		"an iterator":          "for x, y in zip(a, again):",
+		"several iterators":    "pairs = zip(a, itertools.cycle(b))\n    for i, (x, y) in enumerate(pairs):",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			o.must(fmt.Sprintf(`
+import argparse, itertools, torch
+def tqdm(values): return values
+optimizer, step = torch.optim.SGD(), 0
+a, b = torch.utils.data.DataLoader(list(range(200)), 2), torch.utils.data.DataLoader(list(range(20)), 2)
+self, again = argparse.Namespace(a=a, b=b), itertools.cycle(b)
+for epoch in range(2):
+    %s
+        optimizer.step()
+        step += 1
+        if step in (5, 10, 11, 105, 150): torch.save({}, "%%d.pt" %% step)
+`, loop))
+			for step, position := range map[float64]string{5: "0.05 of 2", 10: "0.1 of 2", 11: "0.11 of 2", 105: "1.05 of 2", 150: "1.5 of 2"} {
+				want(t, fmt.Sprintf("step %g", step), o.at(step), position)
 			}
 		})
 	}

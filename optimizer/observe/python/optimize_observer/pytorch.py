@@ -471,6 +471,12 @@ class Use:
             samples = min(samples, complete * most + min(rest * size, most))
         return (self.batches, samples, share, 0.0) if loop.whole else (self.batches, samples, 0.0, share)
 
+    def beside(self, other):
+        """Report whether the loop that requests its batches replays them until another pass ends, which it makes at the same time."""
+        if not self.site or not self.site[3] or other is None or other.passes is self.passes or other.ended:
+            return False
+        return bool(other.site) and other.site[:2] == self.site[:2]
+
     def most(self):
         """Return the number of batches of a pass by the loop over them, which loops of the script are around."""
         limit = self.site[2] if self.site else None
@@ -545,13 +551,14 @@ def install_loader(torch):
             observer.boundary()
         use.waited += clock() - begun
         use.batches += 1
-        if gradients():
-            use.graded = True
-            observer.loader = use
-        elif observer.loader is None or not observer.loader.graded:  # otherwise an evaluation before the optimizer step
-            observer.loader = use
         if use.site is None:
             use.site = safely("loops", loops.site, use)
+        if gradients():
+            use.graded = True
+        elif observer.loader is not None and observer.loader.graded:  # an evaluation before the optimizer step
+            return
+        if not use.beside(observer.loader):
+            observer.loader = use
 
     def ended(iterator):
         use = iterator.__dict__.get("_optimize_use")
