@@ -13,7 +13,9 @@ import optimize_observer
 
 SOURCE = 2 << 20  # bytes; larger files are not parsed
 BEGAN = os.getcwd()  # relative names of files are relative to it, even after the script has changed its directory
-OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
+OWN = "<optimize_observer"  # prefix of the file names of the observer, if it is part of optimize_hook.py
+if hasattr(optimize_observer, "__file__"):
+    OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
 LIBRARIES = tuple({os.path.realpath(p) + os.sep for k, p in sysconfig.get_paths().items() if "lib" in k})
 
 FOR_ITER = opcode.opmap["FOR_ITER"]
