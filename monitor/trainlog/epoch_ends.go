@@ -74,3 +74,10 @@ func (p *epochEnds) passed() {
 		p.Span, p.Of = span, float64(p.Rows)
 	}
 }
+
+// again begins an epoch at the next row, unless epochs have several rows: a job may continue within one.
+func (p *epochEnds) again() {
+	if !p.Several {
+		p.Rows = 0
+	}
+}

@@ -98,3 +98,27 @@ func TestRowsOfAnEpochOfEarlierTraining(t *testing.T) {
 	b.poll()
 	want(t, "completed", completedOf(b.rows), "1 1.5")
 }
+
+// TestRowsOfAnEpochDoneAgain: a job that starts again repeats the row of an epoch at another step, or continues within an epoch.
+func TestRowsOfAnEpochDoneAgain(t *testing.T) {
+	for name, c := range map[string]struct{ before, after, completed string }{
+		"one row":          {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n", "3,350,1.8\n4,500,1.7\n5,650,1.6\n", "1? 2? 3 3 4 5"},
+		"JSON lines":       {"{\"epoch\": 1, \"step\": 100}\n{\"epoch\": 2, \"step\": 200}\n", "{\"epoch\": 2, \"step\": 250}\n{\"epoch\": 3, \"step\": 400}\n", "1? 2? 2? 3"},
+		"several rows":     {"epoch,step,loss\n1,10,2\n1,20,1.9\n2,30,1.8\n", "2,40,1.7\n", "1? 0 1 1.5"},
+		"nothing was read": {"", "epoch,step,loss\n1,10,2\n2,20,2\n", "1? 2?"},
+		"printed, one row": {"{'epoch': 1, 'step': 50, 'loss': 2.0}\n{'epoch': 2, 'step': 100, 'loss': 1.9}\n", "{'epoch': 2, 'step': 120, 'loss': 1.9}\n{'epoch': 3, 'step': 190, 'loss': 1.8}\n", "1? 2? 2? 3"},
+	} {
+		for _, restarted := range []bool{false, true} {
+			b := newBench(t, TailOptions{})
+			b.write(c.before)
+			b.poll()
+			if restarted {
+				b.restart(TailOptions{})
+			}
+			b.tail.Again()
+			b.append(c.after)
+			b.poll()
+			want(t, fmt.Sprintf("%s, restarted %t", name, restarted), completedOf(b.rows), c.completed)
+		}
+	}
+}
