@@ -195,6 +195,9 @@ func (r *run) resolveLimits() error {
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
 	r.Limits = r.Host.DefaultLimits(r.mayUseGPU())
+	if cfg.elsewhere() { // its supervisor runs within what the job asks for, which may be all of a node
+		r.Limits.MemoryMax = r.Host.Memory
+	}
 	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
 		return err
 	}
@@ -204,7 +207,14 @@ func (r *run) resolveLimits() error {
 	if r.Lease != nil {
 		r.Lease.restrict(&r.Limits)
 	}
-	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, Memory: r.startMemory(r.Limits.CPUs.Max), NumWorkers: r.ownWorkers()}
+	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, NumWorkers: r.ownWorkers()}
+	if cfg.elsewhere() && r.Lease == nil {
+		r.Baseline = r.shareOfNode(r.Baseline)
+	}
+	r.Baseline.Memory = r.startMemory(r.Baseline.CPUs)
+	if r.memoryFollows() {
+		r.Baseline = r.charged(r.Baseline)
+	}
 	r.Baseline = r.Limits.Clip(r.Baseline)
 	if r.Lease != nil {
 		r.Baseline.GPUIDs = r.Lease.Allocation.GPUIDs
@@ -214,6 +224,19 @@ func (r *run) resolveLimits() error {
 		err = fmt.Errorf("%w; adapt --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
 	}
 	return err
+}
+
+// shareOfNode reduces an allocation of all that the limits allow to what a job asks for on a node that it may share with
+// others: one GPU for a script that would leave more idle, and with a part of the GPUs the same part of the CPUs, unless
+// the user has stated the number.
+func (r *run) shareOfNode(a resources.Allocation) resources.Allocation {
+	if r.Config.GPUs == "" && r.ranks <= 1 && slices.Contains(r.ins.Warnings, inspect.OneGPU) {
+		a.GPUs = min(a.GPUs, 1)
+	}
+	if all := len(r.Host.GPUs); r.Config.CPUs == "" && a.GPUs > 0 && a.GPUs < all {
+		a.CPUs = max(r.Limits.CPUs.Min, int(r.Host.CPUs)*a.GPUs/all)
+	}
+	return a
 }
 
 // resolveSiteRates sets the rates: those of the engine if it states any, otherwise as resolveRates, for all nodes of a job.

@@ -158,7 +158,9 @@ type charger interface {
 // charged returns what is paid for when the job runs at an allocation.
 func (r *run) charged(a resources.Allocation) resources.Allocation {
 	if c, ok := r.Launcher.(charger); ok {
-		a.Memory = c.Charged(r.enforced(a)).Memory
+		if m := c.Charged(r.enforced(a)).Memory; m > 0 { // otherwise the node is not known: the engine does not answer
+			a.Memory = m
+		}
 	}
 	return a
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,9 +14,11 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/notify"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -308,6 +311,69 @@ func TestStatusOfNodes(t *testing.T) {
 	if got := r.charged(r.Current); got.Memory != 2 {
 		t.Errorf("granted %v, want 2 GiB", got)
 	}
+	if r.Launcher = (placing{}); r.charged(r.Current).Memory != 1 {
+		t.Errorf("without an answer about the nodes %v is charged, want what is planned", r.charged(r.Current))
+	}
+}
+
+// TestShareOfANode: a job for a part of the GPUs of a node asks for the same part of its CPUs and memory, a script that would leave more
+// GPUs idle for one, and the plan shows what is asked for. Numbers that the user states prevail, and the limits stay.
+func TestShareOfANode(t *testing.T) {
+	offer := engine.Offer{Partition: "gpu", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512}
+	place := func(gpus, cpus int, memory resources.GiB) engine.Place {
+		return engine.Place{Partition: "gpu", GPUType: "a100", GPUs: gpus, CPUs: cpus, Memory: memory}
+	}
+	for name, c := range map[string]struct {
+		cfg   Config
+		warns []string
+		ranks int
+		want  engine.Place
+	}{
+		"one GPU":                {cfg: Config{GPUs: "1"}, want: place(1, 16, 128)},
+		"one-GPU script":         {warns: []string{inspect.OneGPU}, want: place(1, 16, 128)},
+		"three GPUs":             {cfg: Config{GPUs: "3"}, want: place(3, 48, 384)},
+		"any number of GPUs":     {want: place(4, 64, 512)},
+		"GPUs prevail":           {cfg: Config{GPUs: "2"}, warns: []string{inspect.OneGPU}, want: place(2, 32, 256)},
+		"CPUs prevail":           {cfg: Config{GPUs: "1", CPUs: "8"}, want: place(1, 8, 128)},
+		"memory prevails":        {cfg: Config{GPUs: "1", Memory: "40"}, want: place(1, 16, 40)},
+		"a CPU for each process": {cfg: Config{GPUs: "1"}, ranks: 20, want: place(1, 20, 160)},
+	} {
+		c.cfg.Engine = "slurm"
+		r := newRun(Agent{Clock: &stoppedClock{}, View: Quiet{}}, c.cfg)
+		r.Launcher, r.Host, r.ins.Warnings, r.ranks = placing{offer: offer}, offer.Host(), c.warns, c.ranks
+		r.command = inspect.ReadCommand([]string{"train.py"}, t.TempDir())
+		if err := r.resolveLimits(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := offer.Place(r.enforced(r.Baseline)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: asks for %v, want %v", name, got, c.want)
+		}
+		if text := r.wouldMeasure(); r.Baseline.Memory != c.want.Memory || !strings.Contains(text, r.Baseline.String()) {
+			t.Errorf("%s: the plan is %v (%s), want %v GiB", name, r.Baseline, text, c.want.Memory)
+		}
+		for _, a := range plan.Allocations(r.snapshot()) {
+			if asked := offer.Place(r.enforced(a)); a.Memory != asked.Memory {
+				t.Errorf("%s: %v is planned, and %v asked for", name, a, asked)
+			}
+		}
+		if r.learnMemory(3); c.cfg.Memory == "" && r.withMemory(r.Baseline).Memory != c.want.Memory {
+			t.Errorf("%s: with a measured peak %v is planned, and %v GiB asked for", name, r.withMemory(r.Baseline), c.want.Memory)
+		}
+		if c.cfg.GPUs == "" && r.Limits.GPUs != (resources.Range{Min: 1, Max: 4}) || c.cfg.CPUs == "" && r.Limits.CPUs.Max != 64 {
+			t.Errorf("%s: limits %+v", name, r.Limits)
+		}
+	}
+}
+
+// placing is an engine with one kind of nodes.
+type placing struct {
+	launch.Launcher
+	offer engine.Offer
+}
+
+func (p placing) Charged(a resources.Allocation) resources.Allocation {
+	a.Memory = p.offer.Place(a).Memory
+	return a
 }
 
 // granting is an engine that grants 2 GiB.
