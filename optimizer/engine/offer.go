@@ -21,6 +21,7 @@ type Offer struct {
 	Nodes     int           `json:"nodes"`              // that are up, whether busy or not
 	Idle      int           `json:"idle"`               // of which nothing runs on
 	Longest   time.Duration `json:"longest_ns"`         // limit of the run time; 0: none
+	Usual     time.Duration `json:"usual_ns,omitempty"` // limit of the run time of a job that asks for none; 0: Longest
 	Features  []string      `json:"features,omitempty"`
 	// Names are those of the Nodes; nil if the engine does not tell them. A node may be part of several offers.
 	Names []string `json:"-"`
@@ -75,12 +76,13 @@ func (o Offer) Rates(unit cost.USD) (*cost.Rates, error) {
 		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit)), Dated: time.Now().Format(time.DateOnly)}, nil
 }
 
-// Longest returns the limit of the run time at the place, from the offers; 0: none.
-func (p Place) Longest(offers []Offer) time.Duration {
+// Limits returns the limits of the run time at the place, from the offers: the longest, and that of a job that asks for
+// none, as in Offer.
+func (p Place) Limits(offers []Offer) (longest, usual time.Duration) {
 	for _, o := range offers {
 		if o.Partition == p.Partition && (p.GPUType == "" || o.GPUType == p.GPUType) {
-			return o.Longest
+			return o.Longest, o.Usual
 		}
 	}
-	return 0
+	return 0, 0
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/cost"
@@ -332,6 +333,9 @@ func (r *run) watchQueue() {
 	if words := r.queued.Waiting(); words != r.lastWait {
 		r.lastWait = words
 		r.event(Info, "%s", words)
+		if strings.Contains(words, "MaxWall") { // QOSMaxWallDurationPerJobLimit, AssocMaxWallDurationPerJobLimit
+			r.eventOnce(Warning, "limit", "the job asks for more time than its account or quality of service permits, and would wait for ever: state what they permit by --engine-arg=--time=MINUTES")
+		}
 	}
 	if left := r.Config.SLA.TimeMax - r.elapsed(); r.Config.SLA.TimeMax > 0 && r.projected.seconds != nil {
 		need := r.projected.seconds.P50 - r.Progress.Current().LaunchedAt.Seconds()

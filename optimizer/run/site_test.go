@@ -316,6 +316,39 @@ func TestStatusOfNodes(t *testing.T) {
 	}
 }
 
+// TestWaitsForEver: a job that asks for more time than its account permits is reported once, with the option that states less.
+func TestWaitsForEver(t *testing.T) {
+	view := &warnings{}
+	r := newRun(Agent{Clock: &stoppedClock{}, View: view}, Config{})
+	for _, words := range []string{"slurm job 7 waits (Priority)", "slurm job 7 waits (QOSMaxWallDurationPerJobLimit)", "slurm job 7 waits (AssocMaxWallDurationPerJobLimit)"} {
+		r.queued = waiting{words: words}
+		r.watchQueue()
+	}
+	if len(view.lines) != 1 || !strings.Contains(view.lines[0], "--engine-arg=--time=") {
+		t.Errorf("%d warnings: %q", len(view.lines), view.lines)
+	}
+}
+
+// warnings is a view that keeps the warnings.
+type warnings struct {
+	Quiet
+	lines []string
+}
+
+func (w *warnings) Event(level Level, line string) {
+	if level == Warning {
+		w.lines = append(w.lines, line)
+	}
+}
+
+// waiting is a job that waits for its place.
+type waiting struct {
+	launch.Queued
+	words string
+}
+
+func (w waiting) Waiting() string { return w.words }
+
 // TestShareOfANode: a job for a part of the GPUs of a node asks for the same part of its CPUs and memory, a script that would leave more
 // GPUs idle for one, and the plan shows what is asked for. Numbers that the user states prevail, and the limits stay.
 func TestShareOfANode(t *testing.T) {

@@ -95,8 +95,8 @@ func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 		offer.GPUs = 0
 	}
 	l := &remote.Launcher{Engine: eng, Self: []string{e.Self[0], NodeArg}, Inherited: e.Environ, Extra: cfg.EngineArgs,
-		Place:   func(a resources.Allocation) engine.Place { return offer.Place(a) },
-		Longest: func(p engine.Place) time.Duration { return p.Longest(offers) }}
+		Place:  func(a resources.Allocation) engine.Place { return offer.Place(a) },
+		Limits: func(p engine.Place) (longest, usual time.Duration) { return p.Limits(offers) }}
 	if n, ok := eng.(interface {
 		Notice(context.Context) time.Duration
 	}); ok {
