@@ -217,13 +217,13 @@ func (r *run) probePrice(there plan.Elsewhere) float64 {
 func (r *run) ratesAt(o Site) cost.Rates {
 	switch {
 	case r.Config.Rates != nil:
-		return *r.Config.Rates
+		return o.rates(*r.Config.Rates)
 	case o.Rates != nil:
-		return *o.Rates
+		return o.rates(*o.Rates)
 	}
 	f := facts{Config: r.Config, Host: o.Host}
 	f.resolveRates()
-	return f.Rates
+	return o.rates(f.Rates)
 }
 
 // hourlyAt returns what another site charges for an allocation, USD per hour.

@@ -233,19 +233,20 @@ func (r *run) shareOfNode(a resources.Allocation) resources.Allocation {
 	if r.Config.GPUs == "" && r.ranks <= 1 && slices.Contains(r.ins.Warnings, inspect.OneGPU) {
 		a.GPUs = min(a.GPUs, 1)
 	}
-	if all := len(r.Host.GPUs); r.Config.CPUs == "" && a.GPUs > 0 && a.GPUs < all {
+	if all := len(r.Host.GPUs); r.Config.CPUs == "" && a.GPUs > 0 && a.GPUs < all && !r.site.Whole {
 		a.CPUs = max(r.Limits.CPUs.Min, int(r.Host.CPUs)*a.GPUs/all)
 	}
 	return a
 }
 
-// resolveSiteRates sets the rates: those of the engine if it states any, otherwise as resolveRates, for all nodes of a job.
+// resolveSiteRates sets the rates: those of the engine if it states any, otherwise as resolveRates, of whole nodes where it
+// allocates such, for all nodes of a job.
 func (r *run) resolveSiteRates() {
 	r.resolveRates()
 	if r.site.Rates != nil && r.Config.Rates == nil {
 		r.Rates = *r.site.Rates
 	}
-	r.Rates = r.Rates.Times(r.Host.Nodes)
+	r.Rates = r.site.rates(r.Rates).Times(r.Host.Nodes)
 }
 
 // resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates

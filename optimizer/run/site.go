@@ -28,6 +28,8 @@ type Site struct {
 	Launcher launch.Launcher
 	// Host is one node of the kind that the jobs ask for: the limits of the allocations.
 	Host resources.Host
+	// Whole is true if a job holds all of a node, whatever it asks for.
+	Whole bool
 	// Place is the kind of its nodes: partition and type of GPU; Idle of them are idle. Others are the other kinds that the
 	// options of the user allow.
 	Place  engine.Kind
@@ -43,6 +45,14 @@ type Site struct {
 	// Capacity reports whether idle nodes exist for jobs with the given options of the engine; nil if the engine cannot
 	// tell.
 	Capacity func(ctx context.Context, engineArgs []string) (bool, error)
+}
+
+// rates returns unit prices as those of a node that a job holds as a whole, if it does.
+func (s Site) rates(unit cost.Rates) cost.Rates {
+	if !s.Whole || unit.Instance > 0 {
+		return unit
+	}
+	return unit.WholeMachine(resources.Allocation{GPUs: len(s.Host.GPUs), CPUs: int(s.Host.CPUs), Memory: s.Host.Memory})
 }
 
 // remoteSampler is a job that is sampled where it runs.

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
@@ -394,6 +396,45 @@ func TestShareOfANode(t *testing.T) {
 		}
 		if c.cfg.GPUs == "" && r.Limits.GPUs != (resources.Range{Min: 1, Max: 4}) || c.cfg.CPUs == "" && r.Limits.CPUs.Max != 64 {
 			t.Errorf("%s: limits %+v", name, r.Limits)
+		}
+	}
+}
+
+// TestPriceOfAWholeNode: where a job holds all of a node whatever it asks for, all of it is paid, at the present place and at others, and a
+// script that leaves GPUs idle has all CPUs.
+func TestPriceOfAWholeNode(t *testing.T) {
+	offer := engine.Offer{Partition: "gpu", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512, PerJob: 2}
+	own := &cost.Rates{GPUHour: 2, CPUHour: 0.01, GiBHour: 0.001, Source: "own", Dated: "2026-01-01"}
+	part, all := resources.Allocation{GPUs: 1, CPUs: 16, Memory: 128}, resources.Allocation{GPUs: 4, CPUs: 64, Memory: 512}
+	for name, c := range map[string]struct {
+		cfg  Config
+		site *cost.Rates
+		unit cost.Rates
+	}{
+		"default rates":      {unit: cost.Default("a100")},
+		"rates of the site":  {site: own, unit: *own},
+		"rates of the user":  {cfg: Config{Rates: own}, unit: *own},
+		"an instance's rate": {cfg: Config{Rates: &cost.Rates{Instance: 7, Source: "own", Dated: "2026-01-01"}}, unit: cost.Rates{Instance: 7}},
+	} {
+		for _, whole := range []bool{false, true} {
+			c.cfg.Engine = "slurm"
+			r := newRun(Agent{Clock: &stoppedClock{}, View: Quiet{}}, c.cfg)
+			r.site = Site{Host: offer.Host(), Whole: whole, Rates: c.site}
+			r.Launcher, r.Host, r.ins.Warnings = placing{offer: offer}, r.site.Host, []string{inspect.OneGPU}
+			paid, cpus := part, 16
+			if whole {
+				paid, cpus = all, 64
+			}
+			r.resolveSiteRates()
+			if got, want := r.Rates.Hourly(part), 2*c.unit.Hourly(paid); math.Abs(float64(got-want)) > 1e-9 {
+				t.Errorf("%s, whole nodes %v: %v USD per hour on two nodes, want %v", name, whole, got, want)
+			}
+			if got, want := r.ratesAt(r.site).Hourly(part), c.unit.Hourly(paid); math.Abs(float64(got-want)) > 1e-9 {
+				t.Errorf("%s, whole nodes %v: %v USD per hour at another place, want %v", name, whole, got, want)
+			}
+			if err := r.resolveLimits(); err != nil || r.Baseline.GPUs != 1 || r.Baseline.CPUs != cpus {
+				t.Errorf("%s, whole nodes %v: the baseline is %v, %v", name, whole, r.Baseline, err)
+			}
 		}
 	}
 }

@@ -193,6 +193,7 @@ type partition struct {
 	usual     time.Duration // limit of a job that asks for none; 0: longest
 	cpus      int           // that its jobs get of a node; 0: no limit
 	memory    resources.GiB // of one job on a node; 0: no limit
+	whole     bool          // allocates whole nodes
 	billing   map[string]float64
 }
 
@@ -245,6 +246,8 @@ func (p *partition) set(name, value string) error {
 		} else {
 			p.usual = limit
 		}
+	case "OverSubscribe", "Shared": // its name before 16.05
+		p.whole = value == "EXCLUSIVE"
 	case "MaxCPUsPerNode":
 		if n, err := wholeNumber(value); err == nil { // otherwise UNLIMITED
 			p.cpus = n
@@ -331,7 +334,7 @@ func configured(groups []nodeGroup, partitions map[string]partition) []engine.Of
 		}
 		for _, gpu := range g.gpus {
 			o := engine.Offer{Partition: g.partition, Default: p.isDefault, GPUType: gpu.kind, GPUs: gpu.count, CPUs: g.cpus, Memory: g.memory,
-				Longest: p.longest, Usual: p.usual, Features: g.features, Billing: p.billing}
+				Longest: p.longest, Usual: p.usual, Features: g.features, Billing: p.billing, Whole: p.whole}
 			if p.cpus > 0 {
 				o.CPUs = min(o.CPUs, p.cpus)
 			}

@@ -50,7 +50,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			limit = unlimited
 		}
 		f := engine.Forecast{Place: p, ByLimits: math.NaN()}
-		r, err := engine.Predict(q, engine.Job{User: user, Name: name, Place: p, Limit: limit, Submitted: now}, h, engine.Options{Draws: draws})
+		r, err := engine.Predict(q, engine.Job{User: user, Name: name, Place: p, Exclusive: o.Whole, Limit: limit, Submitted: now}, h, engine.Options{Draws: draws})
 		if err != nil {
 			return f, err
 		}
@@ -72,6 +72,9 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			f.Rates = &rates
 		}
 		if f.Rates != nil {
+			if o.Whole {
+				*f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: o.GPUs, CPUs: o.CPUs, Memory: o.Memory})
+			}
 			*f.Rates = f.Rates.Times(o.PerJob)
 		}
 		return f, nil
@@ -109,7 +112,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 }
 
 func gpuOf(o engine.Offer, a resources.Allocation) string {
-	if a.GPUs == 0 {
+	if a.GPUs == 0 && !o.Whole {
 		return ""
 	}
 	return o.GPUType

@@ -2,9 +2,11 @@ package remote
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/engine"
 	"trainopt/resources"
 )
@@ -41,20 +43,40 @@ func busy() engine.Queue {
 func TestForecastOfTheLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest, usual time.Duration
+		whole          bool
 		waits          bool // behind the job that takes all
 	}{
 		"fits before the other":  {longest: time.Hour},
 		"too long":               {longest: 2 * time.Hour, usual: time.Hour, waits: true},
 		"without a limit":        {usual: time.Hour, waits: true},
+		"needs the whole node":   {longest: time.Hour, whole: true, waits: true},
 		"what the partition has": {},
 	} {
-		o := engine.Offer{Partition: "shared", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512, Nodes: 1, Longest: c.longest, Usual: c.usual}
+		o := engine.Offer{Partition: "shared", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512, Nodes: 1, Longest: c.longest, Usual: c.usual, Whole: c.whole}
 		list, err := Forecasts(t.Context(), observed{busy()}, []engine.Offer{o}, o, resources.Allocation{GPUs: 1, CPUs: 16, Memory: 8}, "u", "train", 0, 0, 0)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%s: %+v, %v", name, list, err)
 		}
 		if wait := list[0].ByLimits; (wait > time.Hour.Seconds()) != c.waits {
 			t.Errorf("%s: starts after %.0f s by the limits", name, wait)
+		}
+	}
+}
+
+// TestForecastOfAWholeNode: the price of another place where a job holds the whole node is that of the node.
+func TestForecastOfAWholeNode(t *testing.T) {
+	shared := engine.Offer{Partition: "shared", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512, Nodes: 1}
+	whole := shared
+	whole.Partition, whole.Whole = "whole", true
+	for _, gpus := range []int{0, 1} {
+		a := resources.Allocation{GPUs: gpus, CPUs: 16, Memory: 8}
+		list, err := Forecasts(t.Context(), observed{busy()}, []engine.Offer{shared, whole}, shared, a, "u", "train", time.Minute, 0, 3)
+		if err != nil || len(list) != 2 || list[1].Place.Partition != "whole" {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		want := cost.Default("a100").Hourly(resources.Allocation{GPUs: 4, CPUs: 64, Memory: 512})
+		if got := list[1].Rates.Hourly(a); math.Abs(float64(got-want)) > 1e-9 {
+			t.Errorf("%d GPUs: %v USD per hour, want %v", gpus, got, want)
 		}
 	}
 }

@@ -15,13 +15,14 @@ type Wish struct {
 	GPUType   string // empty: any
 	Feature   string // the constraint on the features of nodes, in the engine's language; empty: any
 	Nodes     int    // of each job; 0 means 1
+	Whole     bool   // jobs are to have their nodes for themselves
 	gpus      bool   // the options ask for GPUs
 	number    string // of GPUs that the option numbered states; empty: none does
 	numbered  string
 }
 
-// ReadWish reads the options of sbatch that select nodes: --partition, --constraint, and the type in --gres and
-// --gpus…; other options are the engine's business.
+// ReadWish reads the options of sbatch that select nodes: --partition, --constraint, --exclusive, and the type in --gres
+// and --gpus…; other options are the engine's business.
 func ReadWish(options []string) Wish {
 	var w Wish
 	for i, o := range options {
@@ -39,6 +40,8 @@ func ReadWish(options []string) Wish {
 			w.Partition = value
 		case "--constraint", "-C":
 			w.Feature = value
+		case "--exclusive": // with a value, others of the same user may be admitted
+			w.Whole = !joined
 		case "--gres":
 			for item := range strings.SplitSeq(value, ",") {
 				if kind, of, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":"); kind == "gpu" {

@@ -13,6 +13,7 @@ import (
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
 )
@@ -131,6 +132,37 @@ func TestTimeLimitOfAJob(t *testing.T) {
 		}
 		if !slices.Contains(argv, "--mem=131072M") || !slices.Contains(argv, "--gres=gpu:a100:1") {
 			t.Errorf("a quarter of a node: %q", argv)
+		}
+	}
+}
+
+// TestWholeNodesArePaid: a job on nodes that are allocated as a whole, by their partition or by an option, asks for all their memory, and
+// is known to hold all of a node, also its GPUs if it uses none.
+func TestWholeNodesArePaid(t *testing.T) {
+	for _, c := range []struct {
+		partition string
+		args      []string
+		gpus      bool
+		whole     bool
+		memory    resources.GiB
+		held      int // GPUs
+	}{
+		{partition: "OverSubscribe=EXCLUSIVE", gpus: true, whole: true, memory: 512, held: 4},
+		{partition: "OverSubscribe=EXCLUSIVE", whole: true, memory: 512, held: 4},
+		{args: []string{"--exclusive"}, gpus: true, whole: true, memory: 512, held: 4},
+		{args: []string{"--exclusive", "--account=x"}, gpus: true, whole: true, memory: 512, held: 4},
+		{args: []string{"--exclusive=user"}, gpus: true, memory: 128, held: 4},
+		{gpus: true, memory: 128, held: 4},
+		{memory: 128},
+	} {
+		fake := &commands{partition: c.partition}
+		s, err := siteOn(t.Context(), &cli.Env{Self: []string{"/bin/true"}}, &slurm.Engine{Run: fake.run}, run.Config{EngineArgs: c.args}, c.gpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charged := s.Launcher.(*remote.Launcher).Charged(resources.Allocation{CPUs: 16})
+		if s.Whole != c.whole || charged.Memory != c.memory || len(s.Host.GPUs) != c.held {
+			t.Errorf("%+v: whole %v, %v GiB, %d GPUs", c, s.Whole, charged.Memory, len(s.Host.GPUs))
 		}
 	}
 }
