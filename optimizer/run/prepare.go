@@ -194,10 +194,7 @@ func (r *run) resolveLimits() error {
 	cfg := r.Config
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
-	r.Limits = r.Host.DefaultLimits(r.mayUseGPU())
-	if cfg.elsewhere() { // its supervisor runs within what the job asks for, which may be all of a node
-		r.Limits.MemoryMax = r.Host.Memory
-	}
+	r.Limits = r.limitsOf(r.Host, r.mayUseGPU())
 	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
 		return err
 	}
@@ -224,6 +221,19 @@ func (r *run) resolveLimits() error {
 		err = fmt.Errorf("%w; adapt --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
 	}
 	return err
+}
+
+// limitsOf returns the limits of the allocations on a host if the user sets none. On an engine the supervisor runs within what
+// the job asks for, which may be all memory of a node.
+func (f *facts) limitsOf(h resources.Host, usesGPU bool) resources.Limits {
+	l := h.DefaultLimits(usesGPU)
+	if f.Config.elsewhere() {
+		l.MemoryMax = h.Memory
+	}
+	if f.memoryFollows() { // also below a GiB, on small nodes
+		l.MemoryMin = 0
+	}
+	return l
 }
 
 // shareOfNode reduces an allocation of all that the limits allow to what a job asks for on a node that it may share with

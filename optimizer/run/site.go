@@ -167,8 +167,11 @@ type charger interface {
 }
 
 // charged returns what is paid for when the job runs at an allocation.
-func (r *run) charged(a resources.Allocation) resources.Allocation {
-	if c, ok := r.Launcher.(charger); ok {
+func (r *run) charged(a resources.Allocation) resources.Allocation { return r.chargedAt(r.Launcher, a) }
+
+// chargedAt returns what is paid for when a launcher runs the job at an allocation.
+func (r *run) chargedAt(l launch.Launcher, a resources.Allocation) resources.Allocation {
+	if c, ok := l.(charger); ok {
 		if m := c.Charged(r.enforced(a)).Memory; m > 0 { // otherwise the node is not known: the engine does not answer
 			a.Memory = m
 		}

@@ -391,6 +391,26 @@ func TestShareOfANode(t *testing.T) {
 				t.Errorf("%s: %v is planned, and %v asked for", name, a, asked)
 			}
 		}
+		r.site.Forecast = func(_ context.Context, a resources.Allocation, _ time.Duration, _ int) ([]engine.Forecast, error) {
+			if got := offer.Place(a); !reflect.DeepEqual(got, c.want) || (a.Memory > 0) != (c.cfg.Memory != "") {
+				t.Errorf("%s: the start is predicted of %v (%v), want %v", name, got, a, c.want)
+			}
+			return []engine.Forecast{{}}, nil
+		}
+		r.rec = &journal.Record{}
+		r.forecastFirst(t.Context(), r.Baseline)
+		for _, memory := range []resources.GiB{256, 2} { // of other nodes
+			small := offer
+			small.CPUs, small.Memory = 32, memory
+			other := Site{Launcher: placing{offer: small}, Host: small.Host()}
+			a, fits := r.onNode(r.Baseline, other)
+			if c.cfg.Memory != "" && memory < 40 {
+				continue
+			}
+			if asked := small.Place(r.enforced(r.Baseline)); !fits || !r.allowedAt(a, other.Host) || a.Memory != asked.Memory || a.CPUs != asked.CPUs {
+				t.Errorf("%s: %v is allowed on a node of %v GiB: %v, want %v", name, a, memory, r.allowedAt(a, other.Host), asked)
+			}
+		}
 		if r.learnMemory(3); c.cfg.Memory == "" && r.withMemory(r.Baseline).Memory != c.want.Memory {
 			t.Errorf("%s: with a measured peak %v is planned, and %v GiB asked for", name, r.withMemory(r.Baseline), c.want.Memory)
 		}
