@@ -36,16 +36,32 @@ func newPollux(ctx formContext) form {
 const (
 	hostLink, gpuLink = 3e9, 40e9
 	ethernet, fabric  = 0.5e9, 5e9
-	linkSD            = 1.0
+	linkSD            = 0.9
+	fastLinks         = 0.4 // share of direct links and fabrics
 )
 
-// exchange returns the prior of the time in which gradients are exchanged, relative to T_grad: by their bytes in a step of T_grad
-// and the rates of links, or that of models of any size with the given median.
+// exchange returns the prior of the time in which gradients are exchanged, relative to T_grad. Its median for models of any size is
+// given; the bytes of the gradients in a step of T_grad, and the rates of links, are evidence beside it.
 func (f pollux) exchange(name string, median, slow, fast float64) parameter {
-	if bytes := f.ctx.gradientRate; bytes > 0 {
-		return parameter{name: name, mean: math.Log(bytes / slow), sd: linkSD, natural: math.Exp}.or(0.35, math.Log(bytes/fast), linkSD)
+	q := parameter{name: name, mean: math.Log(median), sd: 1.2, natural: math.Exp}
+	bytes := f.ctx.gradientRate
+	if bytes <= 0 {
+		return q
 	}
-	return parameter{name: name, mean: math.Log(median), sd: 1.2, natural: math.Exp}
+	// The product of two normal densities is a normal density, times one of the distance of their means.
+	own, link := 1/(q.sd*q.sd), 1/(linkSD*linkSD)
+	given := func(rate float64) (mean, weight float64) {
+		x := math.Log(bytes / rate)
+		return (q.mean*own + x*link) / (own + link), normalDensity(x-q.mean, math.Sqrt(1/own+1/link))
+	}
+	first, w := given(slow)
+	second, v := given(fast)
+	w, v = (1-fastLinks)*w, fastLinks*v
+	sd := 1 / math.Sqrt(own+link)
+	if w < v {
+		first, second, w, v = second, first, v, w
+	}
+	return parameter{name: name, mean: first, sd: sd, natural: math.Exp}.or(v/(w+v), second, sd)
 }
 
 // parameters returns the priors, chosen here. Two further parameters describe synchronisation between nodes when the

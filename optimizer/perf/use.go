@@ -75,7 +75,7 @@ func (f pollux) logUse(nat []float64, p point, u Utilization) (log float64) {
 		log += math.Log((1-unexplained)*math.Exp(-off*off/2)/(most-least+cpusSD*most) + unexplained/p.cpus)
 	}
 	if u.GradientRate > 0 {
-		// The priors of the exchange assume steps of T_grad; these take longer.
+		// The priors of the exchange assume the bytes of steps that take T_grad; these take longer.
 		longer := math.Log(total * p.batch * effective(p.gpus, nat[6]))
 		log += f.sync.logPriorAt(math.Log(nat[1])-longer) - f.sync.logPriorAt(math.Log(nat[1]))
 		if f.nodes {
