@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"trainopt/resources"
@@ -21,6 +22,9 @@ type Rates struct {
 	GiBHour USD `json:"gib_hour"` // USD per GiB of host memory and hour
 	// Instance is the hourly price of the whole machine; 0 if the unit rates apply.
 	Instance USD `json:"instance_hour,omitempty"`
+	// CPUQuota is the number of CPUs that the quota of a container grants, if it is not a whole one; 0 otherwise. An allocation of
+	// that many whole CPUs, at least one, has it and pays for it.
+	CPUQuota float64 `json:"cpu_quota,omitempty"`
 	// Source is the source of the prices as free text; Dated is their date, YYYY-MM-DD.
 	Source string `json:"source"`
 	Dated  string `json:"dated"`
@@ -87,7 +91,21 @@ func (r Rates) Times(n int) Rates {
 	}
 	k := USD(n)
 	r.GPUHour, r.CPUHour, r.GiBHour, r.Instance = r.GPUHour*k, r.CPUHour*k, r.GiBHour*k, r.Instance*k
-	r.Source = fmt.Sprintf("%d nodes, each: %s", n, r.Source)
+	r.Source = fmt.Sprintf(together, n) + r.Source
+	return r
+}
+
+// together precedes the source of the rates of several machines.
+const together = "%d nodes, each: "
+
+// Each returns the rates of one of n machines from those of all of them, the inverse of Times. n below 2 changes nothing.
+func (r Rates) Each(n int) Rates {
+	if n < 2 {
+		return r
+	}
+	k := USD(n)
+	r.GPUHour, r.CPUHour, r.GiBHour, r.Instance = r.GPUHour/k, r.CPUHour/k, r.GiBHour/k, r.Instance/k
+	r.Source = strings.TrimPrefix(r.Source, fmt.Sprintf(together, n))
 	return r
 }
 
@@ -101,9 +119,17 @@ func (r Rates) Half() Rates {
 func (r Rates) parts(a resources.Allocation) Split {
 	return Split{
 		GPU:    r.GPUHour.times(float64(a.GPUs)),
-		CPU:    r.CPUHour.times(float64(a.CPUs)),
+		CPU:    r.CPUHour.times(r.cpus(a)),
 		Memory: r.GiBHour.times(float64(a.Memory)),
 	}
+}
+
+// cpus returns the number of CPUs for which an allocation pays.
+func (r Rates) cpus(a resources.Allocation) float64 {
+	if r.CPUQuota > 0 && a.CPUs == max(1, int(r.CPUQuota)) {
+		return r.CPUQuota
+	}
+	return float64(a.CPUs)
 }
 
 // times returns the price of n units; 0 for none of them, even at an unknown price.

@@ -317,3 +317,32 @@ func TestOffersAreTheListsFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotaOfCPUs: an allocation of all whole CPUs of a fractional quota pays for the quota, any other one for its CPUs.
+func TestQuotaOfCPUs(t *testing.T) {
+	for _, c := range []struct {
+		quota float64
+		cpus  int
+		want  float64 // CPUs
+	}{{0, 3, 3}, {0.5, 1, 0.5}, {1.5, 1, 1.5}, {2.5, 1, 1}, {2.5, 2, 2.5}, {2.5, 8, 8}, {0.5, 0, 0}} {
+		r := Rates{CPUHour: 2, CPUQuota: c.quota}
+		if have := float64(r.Hourly(resources.Allocation{CPUs: c.cpus})); math.Abs(have-2*c.want) > 1e-9 {
+			t.Errorf("%d CPUs of a quota of %g: %g USD/h, want %g", c.cpus, c.quota, have, 2*c.want)
+		}
+	}
+}
+
+// TestRatesOfSeveralMachines: the rates of each of several machines are those from which the rates of all were made.
+func TestRatesOfSeveralMachines(t *testing.T) {
+	one := Rates{GPUHour: 2, CPUHour: 0.5, GiBHour: USD(math.NaN()), Instance: 3, Source: "a list", Dated: "2026-05-01"}
+	for _, n := range []int{0, 1, 2, 7} {
+		all := one.Times(n)
+		if want := 3 * USD(max(1, n)); !near(all.Instance, want) || strings.Contains(all.Source, "each") != (n > 1) {
+			t.Errorf("%d machines: %+v, want $%v", n, all, want)
+		}
+		got := all.Each(n)
+		if !near(got.GPUHour, 2) || !near(got.CPUHour, 0.5) || !math.IsNaN(float64(got.GiBHour)) || !near(got.Instance, 3) || got.Source != one.Source || got.Dated != one.Dated {
+			t.Errorf("each of %d: %+v, want %+v", n, got, one)
+		}
+	}
+}

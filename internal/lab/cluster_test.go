@@ -143,7 +143,7 @@ func TestClusterNodeDrained(t *testing.T) {
 		}
 		w.await("progress", func() bool { return len(jobs()) > i && jobs()[i].State == cluster.Running && jobs()[i].Done >= 3 })
 	}
-	on := remote.Nodes(filepath.Join(w.dir, ".optimize", "runs", jobs()[0].Run))
+	on := remote.Nodes(filepath.Join(w.dir, ".optimize", "runs", jobs()[0].Run), false)
 	if len(on) != 1 || jobs()[0].Where[0] > 0 {
 		t.Fatalf("job 1 is on %v, devices %v", on, jobs()[0].Where)
 	}

@@ -105,6 +105,7 @@ func TestStdoutIsNoProgress(t *testing.T) {
 		"files at the beginning": "3/20 files copied\n",
 		"settings of kohya":      "  num batches per epoch / 1epochのバッチ数: 100\n  num epochs / epoch数: 10\n  gradient accumulation steps / 勾配を合計するステップ数 = 1\n  total optimization steps / 学習ステップ数: 1000\n",
 		"settings, singular":     "num epoch: 10\nTotal step: 500\n",
+		"Markov chains":          "Chain 1 Iteration:    1 / 2000 [  0%]  (Warmup) \nChain 1: Iteration: 1001 / 2000 [ 50%]  (Sampling)\nchain [2] Iteration: 100 / 2000 [  5%]\nIteration:  100 / 2000 [  5%]  (Warmup)\n",
 		"nested builds":          "[1/3] [2/5] Building CXX object x.o\n",
 	} {
 		b := newBench(t, TailOptions{Format: "stdout"})
@@ -158,6 +159,10 @@ func TestStdoutBars(t *testing.T) {
 			[]string{"epoch=0.5 train_loss=11.3", "epoch=1 test_loss=9.1", "epoch=1 train_loss=9.9"}},
 		"batches without their number": {"INFO [train.py:850] Epoch 1, batch 0, loss[loss=7.5, over 1000.00 frames. ]\nINFO [train.py:850] Epoch 2, batch 50, loss[loss=1.5, over 10 frames. ]\n",
 			[]string{"train_loss=7.5", "epoch=1 train_loss=1.5"}},
+		"result after a batch": {"Epoch 1 Batch 100 Loss 2.3\nValidation Loss: 2.1\nEpoch 1 Batch 200 Loss 2.0\nEpoch 1 done\nValidation Loss: 1.9\n",
+			[]string{"train_loss=2.3", "test_loss=2.1", "train_loss=2", "epoch=1 test_loss=1.9"}},
+		"result after its batch":             {"Epoch: 1, Batch: 100\nLoss: 0.5\nEpoch: 2, Batch: 100\nLoss: 0.4\n", []string{"train_loss=0.5", "epoch=1", "train_loss=0.4"}},
+		"result after a batch of known ones": {"Epoch: 1, Batch: 938/938, Loss: 0.5\nValidation Loss: 0.4\nEpoch 2 [938/938] Batch 937 Loss 0.3\nValidation Loss: 0.2\n", []string{"epoch=1 train_loss=0.5", "epoch=1 test_loss=0.4", "epoch=2 train_loss=0.3", "epoch=2 test_loss=0.2"}},
 		"evaluation of an epoch": {"train epoch: 1, loss: 2.3, accuracy: 12.5\neval epoch: 1, loss: 2.1, accuracy: 15.5\n",
 			[]string{"epoch=1 train_loss=2.3 train_accuracy=12.5", "epoch=1 test_loss=2.1 test_accuracy=15.5"}},
 		"accuracy of the first guess": {"Epoch: [0][  25/50]\tTime  0.500 ( 0.500)\tLoss 6.9e+00 (6.9e+00)\tAcc@1  12.50 ( 10.00)\tAcc@5  30.00 ( 20.00)\n", []string{"epoch=0.5 train_loss=6.9 train_accuracy=12.5"}},

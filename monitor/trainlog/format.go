@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,15 +59,17 @@ type document interface {
 
 // parserState is the state of a parser for one file.
 type parserState struct {
-	Header     []string `json:"header,omitempty"`
-	Delimiter  string   `json:"delimiter,omitempty"`
-	ZeroBased  *bool    `json:"zero_based,omitempty"`
-	Epoch      float64  `json:"epoch,omitempty"`
-	TotalEpoch float64  `json:"total_epochs,omitempty"`
+	Header     []string  `json:"header,omitempty"`
+	Delimiter  string    `json:"delimiter,omitempty"`
+	ZeroBased  *bool     `json:"zero_based,omitempty"`
+	Epoch      float64   `json:"epoch,omitempty"`
+	TotalEpoch float64   `json:"total_epochs,omitempty"`
+	Ends       epochEnds `json:"epoch_ends,omitzero"`
 	// Used by progress output only.
-	Part   float64   `json:"part,omitempty"`
-	Within bool      `json:"within,omitempty"`
-	Bars   *barState `json:"bars,omitempty"`
+	Part   float64    `json:"part,omitempty"`
+	Within bool       `json:"within,omitempty"`
+	Bars   *barState  `json:"bars,omitempty"`
+	Whole  wholeCount `json:"whole,omitzero"`
 }
 
 // Rules by which log formats count epochs.
@@ -80,20 +83,36 @@ const (
 type epochBase struct {
 	rule int
 	zero *bool // nil before the first row with an epoch
+	ends epochEnds
 }
 
-// fix converts the epoch of a row in place. The first row with an epoch fixes the base for the rest of the file.
+// save and load carry the state across restarts of the agent.
+func (b *epochBase) save() parserState  { return parserState{ZeroBased: b.zero, Ends: b.ends} }
+func (b *epochBase) load(s parserState) { b.zero, b.ends = s.ZeroBased, s.Ends }
+
+// restart prepares for the first row of a new or rewritten file, which begins an epoch.
+func (b *epochBase) restart() {
+	if b.ends.Rows = 0; b.ends.Fraction { // the rows are read as before
+		b.zero, b.ends.Fraction = nil, false
+	}
+}
+
+// fix converts the epoch of a row in place. The first row with an epoch fixes the base for the rest of the file, unless an epoch is
+// a fraction: "epoch": 0.0 before 0.25 is the beginning.
 func (b *epochBase) fix(r *Row) {
 	e, ok := r.Value(Epoch)
 	if !ok || b.rule == fromOne {
 		return
 	}
-	if b.zero == nil {
+	if b.zero == nil || b.rule == fromFirstRow && e != math.Trunc(e) {
 		zero := b.rule == fromZero || e == 0
 		b.zero = &zero
 	}
 	if *b.zero {
 		r.Set(Epoch, e+1)
+	}
+	if b.rule == fromFirstRow {
+		b.ends.mark(r)
 	}
 }
 

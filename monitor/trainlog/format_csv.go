@@ -77,10 +77,13 @@ func newCSVParser(o *parseOptions, d dialect) *csvParser {
 
 func (p *csvParser) pending() bool { return len(p.held) > 0 }
 
-func (p *csvParser) restart() { p.fresh, p.held = true, nil }
+func (p *csvParser) restart() {
+	p.fresh, p.held = true, nil
+	p.base.restart()
+}
 
 func (p *csvParser) save() parserState {
-	s := parserState{ZeroBased: p.base.zero}
+	s := p.base.save()
 	if p.cells != nil {
 		s.Delimiter = string(p.delim)
 		for _, c := range p.cells {
@@ -91,7 +94,8 @@ func (p *csvParser) save() parserState {
 }
 
 func (p *csvParser) load(s parserState) {
-	p.base.zero, p.fresh = s.ZeroBased, len(s.Header) == 0
+	p.base.load(s)
+	p.fresh = len(s.Header) == 0
 	if len(s.Header) > 0 && len(s.Delimiter) == 1 {
 		p.delim = s.Delimiter[0]
 		p.setHeader(s.Header)

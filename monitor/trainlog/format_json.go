@@ -41,8 +41,9 @@ type jsonLines struct {
 	keep   func(object map[string]any) bool // selects the objects that are rows; nil selects all
 }
 
-func (p *jsonLines) save() parserState  { return parserState{ZeroBased: p.base.zero} }
-func (p *jsonLines) load(s parserState) { p.base.zero = s.ZeroBased }
+func (p *jsonLines) restart()           { p.base.restart() }
+func (p *jsonLines) save() parserState  { return p.base.save() }
+func (p *jsonLines) load(s parserState) { p.base.load(s) }
 
 // line parses one object; a line that is not one JSON object is bad.
 func (p *jsonLines) line(text []byte, n int, out sink) {

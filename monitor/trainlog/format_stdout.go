@@ -42,22 +42,25 @@ type progressParser struct {
 	part   float64
 	within bool // the last position named a step without its total, or one whose result may follow
 	bars   barState
-	header []string // of the last table that is aligned by blanks
-	toks   []token  // scratch
+	whole  wholeCount
+	header []string  // of the last table that is aligned by blanks
+	ends   epochEnds // of dictionaries: "{'epoch': 1, 'step': 50, 'loss': 1}"
+	toks   []token   // scratch
 	words  interner
 }
 
 func (p *progressParser) save() parserState {
-	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Within: p.within, Header: p.header}
+	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Within: p.within, Header: p.header, Ends: p.ends}
 	if bars := p.bars; bars != (barState{}) {
 		s.Bars = &bars
 	}
+	s.Whole = p.whole
 	return s
 }
 
 func (p *progressParser) load(s parserState) {
-	p.zero, p.epoch, p.total, p.part, p.within, p.header = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Within, s.Header
-	if s.Bars != nil {
+	p.zero, p.epoch, p.total, p.part, p.within, p.header, p.ends = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Within, s.Header, s.Ends
+	if p.whole = s.Whole; s.Bars != nil {
 		p.bars = *s.Bars
 	}
 }
@@ -86,7 +89,7 @@ func (p *progressParser) read(text []byte, r *Row) bool {
 	if p.tableRow(text, r) {
 		return r.known()
 	}
-	if !mayBeProgress(text) || hasWord(text, "finished, #iter") { // LIBSVM states the length of each of its optimizations
+	if !mayBeProgress(text) || hasWord(text, "finished, #iter") || ofChain(text) { // LIBSVM states the length of each of its optimizations
 		return false
 	}
 	var line lineText
@@ -111,10 +114,14 @@ type linePosition struct {
 	epoch, epochs   float64
 	step, steps     float64
 	epochIsComplete bool // a fraction, or a bar that counts epochs
+	numbered        bool // the epoch of a dictionary from 1, of which several may name the same
 	result          bool // the line contains a loss, accuracy or time
 	held            bool // the line is about the validation or test part
 	within          bool // it names a batch, so that its result is not that of the epoch
+	batch           bool // it names a batch without the number of all, so that a result on the next line is not that of the epoch
 	drawn           bool // the step comes from a bar
+	global          bool // the step is that of the whole training: "global step 10/300"
+	nested          bool // the step is counted in the epoch beside it: "[ 1/30][100/938]"
 }
 
 // fill builds a row from the tokens of one line. Numbers are assigned by the words before them; the first number that
@@ -215,7 +222,7 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 		return false, false
 	}
 	if math.IsNaN(f.epoch) && p.nested(i, text, f.result) {
-		f.epoch, f.epochs, f.within = t.number, t.of, true
+		f.epoch, f.epochs, f.within, f.nested = t.number, t.of, true, true
 		t, after = &p.toks[i+1], p.toks[i+2:]
 	}
 	_, loss := r.Value(TrainLoss)
@@ -293,13 +300,14 @@ func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r
 		}
 		f.epoch, f.epochs = t.number, t.of
 		zero := !t.decimal && !f.held && (t.number == 0 || p.zero != nil && *p.zero) // "{'loss': 0.5, 'epoch': 0}" is the first epoch
-		f.epochIsComplete = t.decimal || line.open && !zero                          // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
+		f.numbered = line.open && !t.decimal && !zero
+		f.epochIsComplete = t.decimal || f.numbered // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step) && t.number == math.Trunc(t.number):
-		f.step, f.steps = t.number, t.of
+		f.step, f.steps, f.global = t.number, t.of, before == "global" || word == "global_step"
 		return true
 	case role == roleSteps && word == "batch":
-		f.within = true
+		f.within, f.batch = true, true
 	case role == roleMetric:
 		f.result = f.result || t.decimal
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
@@ -382,8 +390,11 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	}
 	setPositive(r, Step, f.step)
 	setPositive(r, TotalSteps, f.steps)
+	if f.numbered {
+		p.ends.mark(r)
+	}
 	if !math.IsNaN(f.epoch) || !math.IsNaN(f.step) {
-		p.within = !math.IsNaN(f.step) && !(f.result && f.steps > 0)
+		p.within = f.batch && !(f.steps > 0) || !math.IsNaN(f.step) && !(f.result && f.steps > 0)
 	}
 	if p.epoch == 0 || f.epochIsComplete {
 		return
@@ -391,6 +402,8 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	setPositive(r, TotalEpochs, p.total)
 	_, timed := r.Value(EpochTime)
 	switch {
+	case f.steps > 0 && p.ofWhole(f):
+		p.wholePosition(f, r)
 	case f.steps > 0:
 		// The step is counted within the epoch and has no meaning for the whole job.
 		r.Set(Step, math.NaN())

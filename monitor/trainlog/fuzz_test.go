@@ -52,7 +52,12 @@ func FuzzTail(f *testing.F) {
 		f.Add(data, uint16(len(data)/2))
 	}
 	for _, s := range []string{"", "epoch,loss\r\n1,\"a\nb\",2\n", "\xff\xfee\x00p\x00o\x00c\x00h\x00,\x00l\x00o\x00s\x00s\x00\n\x001\x00,\x002\x00\n\x00",
-		"epoch;loss\n1;0,5\n2;1e400\n-1;-2\n", "\x00\x00epoch,step\n1,1\n1,1\n", "[{\"epoch\": 1}, NaN", "{\"epoch\": {\"epoch\": Infinity}}\n", "Epoch 1/2\r50%|##| 1/2\r\x1b[1A"} {
+		"epoch;loss\n1;0,5\n2;1e400\n-1;-2\n", "\x00\x00epoch,step\n1,1\n1,1\n", "[{\"epoch\": 1}, NaN", "{\"epoch\": {\"epoch\": Infinity}}\n", "Epoch 1/2\r50%|##| 1/2\r\x1b[1A",
+		"epoch,step,loss,val_loss\n0,10,2,\n0,20,1,2\n1,30,1,\n1,40,1,2\n2,50,1,\n", "{\"epoch\": 1, \"step\": 1, \"loss\": 2}\n{\"epoch\": 1, \"step\": 2}\n{\"epoch\": 1.5, \"step\": 3}\n",
+		"Epoch 1 | Iter 50/400\nEpoch 1 | Iter 100/400\nEpoch 2 | Iter 150/400\nEpoch 3/4 | Iter 250/400\nglobal step 300/400\n50%|# | 9/20\n",
+		"Epoch 1 Batch 100 Loss 2.3\nValidation Loss: 2.1\nEpoch 1 Batch 200 Loss 2.0\n",
+		"Chain 1 Iteration:  100 / 2000 [  5%]  (Warmup)\nEpoch 1/2 loss 1\n",
+		"{'epoch': 1, 'step': 50, 'loss': 2}\n{'epoch': 1, 'step': 100, 'loss': 2}\n{'epoch': 2, 'step': 150, 'loss': 2}\n"} {
 		f.Add([]byte(s), uint16(len(s)/3))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16) {
@@ -115,7 +120,7 @@ func rowText(rows []Row) string {
 	s := ""
 	for i := range rows {
 		r := rows[i]
-		s += fmt.Sprintf("%d:%x ", r.Line, rowHash(&r, 0)+new(textHashes).of(&r))
+		s += fmt.Sprintf("%d:%x:%g%t ", r.Line, rowHash(&r, 0)+new(textHashes).of(&r), r.open, r.undecided)
 	}
 	return s
 }

@@ -60,8 +60,10 @@ type Row struct {
 	// second writer.
 	Repeated bool
 
-	values [NumColumns]float64 // valid only for columns in has
-	has    uint32              // bit set of columns
+	open      float64             // part of the epoch in Epoch that is not complete
+	undecided bool                // see Undecided
+	values    [NumColumns]float64 // valid only for columns in has
+	has       uint32              // bit set of columns
 }
 
 // Value returns the value of a column and whether the row has one; without one the value is NaN.
@@ -71,6 +73,17 @@ func (r *Row) Value(c Column) (float64, bool) {
 	}
 	return r.values[c], true
 }
+
+// Completed returns the number of completed epochs, and whether the row has one. In a log with several rows per epoch, Epoch is
+// that of the epoch in progress, which counts by its part, as far as that is known from the steps.
+func (r *Row) Completed() (float64, bool) {
+	epoch, ok := r.Value(Epoch)
+	return math.Max(0, epoch-r.open), ok
+}
+
+// Undecided reports whether the log has not shown yet if it has one row per epoch or several. Completed counts the epoch of such
+// a row as complete.
+func (r *Row) Undecided() bool { return r.undecided }
 
 // Next returns the first column from c on that has a value; NumColumns if none has.
 func (r *Row) Next(c Column) Column {
@@ -114,7 +127,7 @@ func (r *Row) Values() map[string]any {
 
 // begin resets r to the empty row of a line and reuses the capacity of its slices.
 func (r *Row) begin(line int) {
-	r.Line, r.At, r.Stamp, r.Repeated, r.has = line, time.Time{}, time.Time{}, false, 0
+	r.Line, r.At, r.Stamp, r.Repeated, r.has, r.open, r.undecided = line, time.Time{}, time.Time{}, false, 0, 0, false
 	r.Model, r.Dataset, r.Device, r.GPUUtil = "", "", "", r.GPUUtil[:0]
 }
 

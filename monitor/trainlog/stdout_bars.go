@@ -149,3 +149,66 @@ func nextByte(text []byte, at int, c byte) int {
 	}
 	return -1
 }
+
+// wholeCount recognises a count beside the number of an epoch that is the count of the whole training: it does not begin again in
+// the next epoch, and its share is that of the epochs.
+type wholeCount struct {
+	At    float64 `json:"at"` // last count of the largest total, and the epoch in progress at it
+	Of    float64 `json:"of"`
+	Epoch float64 `json:"epoch"`
+	Grown int     `json:"grown,omitempty"` // number of epochs in succession in which the count continued
+}
+
+// add takes a count of a line in the given epoch of epochs, 0 if that is unknown. Without it, two epochs must continue the count.
+func (c *wholeCount) add(at, of, epoch, epochs float64) {
+	if of < c.Of { // such as that of the validation
+		return
+	}
+	if of > c.Of {
+		*c = wholeCount{At: at, Of: of, Epoch: epoch}
+		return
+	}
+	each := of / epochs // steps
+	if epochs == 0 {
+		each = c.At / c.Epoch
+	}
+	within := func(at, epoch float64) bool { return math.Abs(at/each-epoch+0.5) < 0.55 } // an epoch is rounded to steps
+	switch {
+	case epoch <= c.Epoch:
+	case at > c.At && within(c.At, c.Epoch) && within(at, epoch):
+		c.Grown++
+	default:
+		c.Grown = 0
+	}
+	c.At, c.Epoch = at, epoch
+}
+
+// sure reports whether the count is that of the whole training.
+func (c *wholeCount) sure(epochs float64) bool { return c.Grown > 1 || c.Grown > 0 && epochs > 0 }
+
+// ofWhole reports whether the count of a line is about the whole training rather than the epoch.
+func (p *progressParser) ofWhole(f *linePosition) bool {
+	if f.nested {
+		return false
+	}
+	p.whole.add(f.step, f.steps, p.epoch, p.total)
+	return f.global || p.whole.sure(p.total)
+}
+
+// wholePosition sets the position of a row from a count of the whole training: in epochs if their number is known. Another count
+// beside that is none of the training.
+func (p *progressParser) wholePosition(f *linePosition, r *Row) {
+	p.within = true // a result on the next line does not complete the epoch
+	switch share := p.total * min(1, f.step/f.steps); {
+	case !f.global && f.steps < p.whole.Of:
+		r.Set(Step, math.NaN())
+		r.Set(TotalSteps, math.NaN())
+	case p.total > 0:
+		r.Set(Step, math.NaN())
+		r.Set(TotalSteps, math.NaN())
+		setPositive(r, Epoch, share)
+		p.part = min(max(0, share-p.epoch+1), 1)
+	default:
+		setPositive(r, Epoch, p.epoch-1)
+	}
+}

@@ -39,6 +39,13 @@ func scikitLearn(text []byte, r *Row) bool {
 	return m != nil
 }
 
+// chain matches an iteration of one of several Markov chains: "Chain 1 Iteration:  100 / 2000 [  5%]  (Warmup)" of Stan, without
+// "Chain 1" for one alone.
+var chain = regexp.MustCompile(`(?i)\bchain *\[?\d+\]?:? +iteration|\((warmup|sampling)\)\s*$`)
+
+// ofChain reports whether a line counts the iterations of a Markov chain, which are none of a training.
+func ofChain(text []byte) bool { return hasWord(text, "teration") && chain.Match(text) }
+
 // argumentList reports whether a line prints the settings of a program: "Namespace(epochs=12, …)", "{'device': 'cpu',
 // …}", "amp=True, epochs=4, …". Unlike settings, progress has results and few words as values.
 func argumentList(toks []token, line lineText) bool {

@@ -179,6 +179,7 @@ func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 		return fail(err)
 	}
 	s.Offset, s.Line, s.AfterCR = at, line, false
+	s.Parser.Ends.Rows = 0 // the rows at the offset are of a later epoch
 	s.Seen, s.Given, s.First = nil, 0, 0
 	s.Furthest.clear()
 	s.Stats = TailStats{Path: path}

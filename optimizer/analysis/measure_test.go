@@ -31,7 +31,7 @@ func TestPrices(t *testing.T) {
 		"anew, CPUs not known":         {func(e *history.Entry) { e.Observed.CPUs = nan }, &given, nan, nan, nan},
 		"anew, asked for 2 CPUs":       {func(e *history.Entry) { e.Observed.CPUs, e.Requested.CPUs = nan, 2 }, &given, 1010. / 3600 * 3.2, 3.2, 3 / 3.2},
 		"anew, a machine":              {nil, &machine, 1010. / 360, 10, .4},
-		"anew, two machines":           {func(e *history.Entry) { e.Observed.Nodes = 2 }, &machine, 1010. / 180, 20, .4},
+		"anew, two machines":           {func(e *history.Entry) { e.Observed.Nodes, e.Observed.GPUs, e.Observed.CPUs = 2, 2, 32 }, &machine, 1010. / 180, 20, .4},
 		"a machine, CPUs not known":    {func(e *history.Entry) { e.Observed.CPUs = nan }, &machine, 1010. / 360, 10, nan},
 		"anew, time not known":         {func(e *history.Entry) { e.Seconds = nan }, &given, nan, 4.6, 3 / 4.6},
 		"memory not known":             {func(e *history.Entry) { e.Observed.MemoryGiB = nan }, &given, 1010. / 3600 * 4.6, 4.6, 3 / 4.6},

@@ -70,11 +70,12 @@ func (r *run) price(rates *cost.Rates) {
 	}
 	if r.Price != (cost.Rates{}) {
 		a, complete := allocation(r.On)
-		machines := float64(max(1, r.On.Nodes))
-		split := r.Price.HourlySplit(a)
+		all := r.Price
+		all.Instance *= cost.USD(max(1, r.On.Nodes))
+		split := all.HourlySplit(a)
 		switch {
-		case r.Price.Instance > 0:
-			r.HourUSD = float64(r.Price.Instance) * machines
+		case all.Instance > 0:
+			r.HourUSD = float64(all.Instance)
 		case complete:
 			r.HourUSD = float64(split.Sum())
 		}

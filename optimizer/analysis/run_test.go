@@ -4,11 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
 )
 
 // TestUnknownWorkIsNotCompared: runs of unknown trainings are the same work only if they come from one source.
@@ -66,5 +72,49 @@ func TestNoteOnTrainingsOfOneName(t *testing.T) {
 		if found != (c.want != "") {
 			t.Errorf("%s: notes %q, want %q", name, report.Notes, c.want)
 		}
+	}
+}
+
+// TestRunOnSeveralMachinesIsPricedOnce: the record of a run on two machines of $3 an hour has their common price.
+func TestRunOnSeveralMachinesIsPricedOnce(t *testing.T) {
+	each := resources.Allocation{GPUs: 4, CPUs: 8, Memory: 32}
+	units := cost.Rates{GPUHour: 0.5, CPUHour: 0.1, Source: "the test", Dated: "2026-02-01"}
+	machine := units
+	machine.Instance = 3
+	for name, c := range map[string]struct {
+		rates           cost.Rates // of one machine
+		hourly, gpuPart float64
+	}{"by machine": {machine, 6, 4}, "by unit": {units, 5.6, 4}} {
+		t.Run(name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			dir, err := journal.Create(state, journal.NewRunID(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), "train"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := journal.NewRecord()
+			rec.RunID, rec.State, rec.Outcome.Seconds = dir.ID(), journal.Done, 3600
+			rec.Host = journal.Host{Host: resources.Host{CPUs: 8, GPUs: []resources.GPU{{Name: "Tesla T4"}}, Nodes: 2}}
+			rec.Prices = journal.Prices{Rates: c.rates.Times(2)}
+			rec.Plan = &journal.Plan{Plan: plan.Plan{Allocation: each, Planner: "model"}}
+			if err := dir.WriteRecord(rec); err != nil {
+				t.Fatal(err)
+			}
+			db, _, err := history.Open(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if _, err := db.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			entries, err := db.Entries(history.Filter{})
+			if err != nil || len(entries) != 1 {
+				t.Fatalf("%d entries, %v", len(entries), err)
+			}
+			r := newRun(entries[0], nil)
+			if !near(r.HourUSD, c.hourly) || !near(r.GPUShare, c.gpuPart/c.hourly) || r.On.GPUs != 8 {
+				t.Errorf("$%v an hour for %v GPUs, %v for GPUs; want $%v for 8, %v", r.HourUSD, r.On.GPUs, r.GPUShare, c.hourly, c.gpuPart/c.hourly)
+			}
+		})
 	}
 }

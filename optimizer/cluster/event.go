@@ -62,7 +62,7 @@ const (
 	// EventShrunk: the rate of a job on fewer devices was compared. Job, Device, GPUs (now), Seen, Predicted (the rate
 	// before), Do (keep, undo).
 	EventShrunk EventKind = "shrunk"
-	// EventDevices: nodes are down or up again. Devices (with the numbers that are up), Reason.
+	// EventDevices: nodes are down or up again, or devices are left out or taken back. Devices (with the numbers that are up), Reason.
 	EventDevices EventKind = "devices"
 	// EventPolicy: the policy was changed. Policy.
 	EventPolicy EventKind = "policy"

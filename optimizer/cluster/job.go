@@ -163,6 +163,10 @@ type Job struct {
 	// CheckpointBytes is the size of its last checkpoint; 0: none is known.
 	CheckpointBytes int64 `json:"checkpoint_bytes,omitempty"`
 	Moves           int   `json:"moves"` // starts after the first
+	// FailedOn are the devices, or nodes, on which it has failed before its first unit of work there, until it has worked elsewhere.
+	FailedOn []string `json:"failed_on,omitempty"`
+	// Again is set while the job starts again after a failure that may not be its own: from the beginning if it had saved nothing.
+	Again bool `json:"again,omitempty"`
 	// Cancelled is set once a user has cancelled the job, which may have to leave its devices first.
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Shrink is the reduction of its devices to those that it uses; nil: none.

@@ -26,8 +26,10 @@ import (
 func (s *server) begin(l *live, adopt bool) {
 	l.worked, l.use, l.shared = adopt && l.State != Starting, use{}, l.Beside != 0
 	l.resident, l.unshared = 0, 0
-	if l.held = time.Now(); adopt && !l.Since.IsZero() {
+	l.held, l.before = time.Now(), l.Attained
+	if adopt && !l.Since.IsZero() {
 		l.held = l.Since
+		l.before -= (s.now() - unix(l.Since)) * float64(len(l.Where))
 	}
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
@@ -41,7 +43,7 @@ func (s *server) begin(l *live, adopt bool) {
 		digest := sha256.Sum256([]byte(places(l.Job))) // the jobs on these devices run in one directory of allocations
 		hold = dirOf(s.StateDir, "allocations", fmt.Sprintf("%x", digest[:8]))
 	}
-	place := s.Site.Place(l.spec.Config, device, where, hold)
+	place := s.Site.Place(l.spec.Config, device, where, hold, s.nodesOut())
 	if place.Site != nil && !adopt && s.scheduler.Queue(s.now(), l.ID, true, s.info.Engine) { // until its agent sees it start
 		s.dirty[l.ID] = true
 	}
@@ -62,6 +64,7 @@ func (s *server) begin(l *live, adopt bool) {
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
 		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device, "OPTIMIZER_DEVICES="+strings.Join(lease.Devices, ","))
 	if err := writeJSON(lifePath(s.StateDir, l.ID), begun{l.Job, l.spec}); err != nil {
+		s.noteRefusal(err)
 		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
 	}
 	agent := s.Agent
@@ -151,6 +154,7 @@ func (s *server) leaseEnd(l *live) *float64 {
 func (s *server) writeLease(l *live, until *float64) {
 	l.lease.Schema, l.lease.N, l.lease.Until, l.lease.At, l.lease.Grace = schema, l.lease.N+1, until, unix(s.clock.Now()), s.Round.Seconds()/2
 	if err := writeJSON(filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"), l.lease); err != nil && !s.full {
+		s.noteRefusal(err)
 		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
 	}
 	switch {
@@ -265,6 +269,7 @@ func (s *server) measure(l *live, st *run.Status) {
 		l.worked = true
 		s.scheduler.Worked(now, l.ID, p.Startup, l.moving, st.Prepared.Seconds())
 		l.moving = math.NaN()
+		s.noteWorks(l)
 	}
 	e := Event{Kind: EventRate, Job: l.ID, Stretch: l.Stretch, Device: l.Device, GPUs: len(l.Where), Seen: 1 / p.UnitSeconds, Blocks: p.Blocks,
 		Done: st.Done, Total: st.Total, Unit: st.Unit, With: l.Beside}
@@ -301,7 +306,8 @@ func (s *server) takeResult(r result) {
 		return
 	}
 	now := s.now()
-	l.interrupts, l.Finish = nil, nil
+	again := l.Again
+	l.interrupts, l.Finish, l.Again = nil, nil, false
 	reason := "exit"
 	l.exited = 0
 	if exit := launch.LastExit(r.Dir); !exit.IsZero() {
@@ -338,6 +344,7 @@ func (s *server) takeResult(r result) {
 		if r.Code == run.CodeMissed {
 			why = "limits were missed"
 		}
+		s.noteWorks(l)
 		s.end(l, Done, why)
 	case l.Cancelled || r.Code == run.CodeInterrupt || r.Code == run.CodeTerminated:
 		s.end(l, Cancelled, "")
@@ -361,11 +368,17 @@ func (s *server) takeResult(r result) {
 		s.scheduler.part(now, l.ID)
 		s.Message(fmt.Sprintf("job %d (%s): failed beside another job (%s): it starts again, and runs alone from now on", l.ID, l.Name, cmp.Or(why, reason)))
 		l.Job.Reason = "failed beside another job"
-	case l.Apart && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning
-		l.EarlierUSD, l.Run = l.CostUSD, ""
-	case s.full || diskFull(s.StateDir) || errors.Is(r.Err, syscall.ENOSPC): // not a fault of the training: it starts again once there is space
+	case (l.Apart || again) && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning
+		l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
+	case s.lacksSpace(r.Err): // not a fault of the training: it starts again once there is space
 		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))
-		l.Job.Reason = "the disk was full"
+		l.Job.Reason, l.Again = "the disk was full", true
+	case s.startsElsewhere(l, r.Result):
+		s.Message(fmt.Sprintf("job %d (%s): failed on %s before its first unit of work (%s): it starts once more, elsewhere", l.ID, l.Name, strings.Join(l.FailedOn, ", "), cmp.Or(why, reason)))
+		l.Job.Reason, l.Again = "failed on "+strings.Join(l.FailedOn, ", "), true
+		if l.Job.Done == 0 && (r.Record == nil || r.Record.Checkpoint == nil) { // nothing is lost
+			l.EarlierUSD, l.Run = l.CostUSD, ""
+		}
 	default:
 		why = cmp.Or(why, reason)
 		s.end(l, Failed, why)

@@ -33,6 +33,8 @@ type rehearsal struct {
 	// start and limit are called in each start and each change of a time limit, with the name of the training and the
 	// number of the call.
 	start, limit func(name string, n int)
+	refuses      func() error                // of all starts; nil: none is refused
+	fails        func(c launch.Command) bool // a training that exits with an error; nil: none does
 	// runsOn is true for a training that ends only once it is adopted, or stopped.
 	runsOn func(name string) bool
 }
@@ -42,6 +44,7 @@ type rehearsed struct {
 	*rehearsal
 	name, dir string
 	limits    int
+	code      int
 	stopped   bool
 	done      chan struct{}
 	end       func()
@@ -56,7 +59,15 @@ func (r *rehearsal) Start(_ context.Context, c launch.Command) (launch.Job, erro
 	if r.start != nil {
 		r.start(name, n)
 	}
+	if r.refuses != nil {
+		if err := r.refuses(); err != nil {
+			return nil, err
+		}
+	}
 	j := r.job(name, c.RunDir)
+	if r.fails != nil && r.fails(c) {
+		j.code = 1
+	}
 	r.mu.Lock()
 	r.jobs[c.RunDir] = j
 	r.mu.Unlock()
@@ -130,7 +141,7 @@ func (j *rehearsed) Exit() launch.Exit {
 	if j.stopped {
 		return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", At: time.Now(), Ran: time.Second}
 	}
-	return launch.Exit{Reason: launch.Exited, At: time.Now(), Ran: time.Second}
+	return launch.Exit{Reason: launch.Exited, Code: j.code, At: time.Now(), Ran: time.Second}
 }
 
 func (j *rehearsed) Close() error { return nil }

@@ -155,10 +155,10 @@ func (l *local) Devices() []Device { return l.devices }
 func (l *local) Up(context.Context) (presence, error) { return presence{}, nil }
 
 // On implements Site.
-func (l *local) On(string) []string { return nil }
+func (l *local) On(string, bool) []string { return nil }
 
 // Place implements Site.
-func (l *local) Place(cfg run.Config, device int, where []int32, _ string) placement {
+func (l *local) Place(cfg run.Config, device int, where []int32, _ string, _ []string) placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(l.devices[device].CPUs*float64(len(where))+1e-9)))}
 	if l.gpus[device] != nil {

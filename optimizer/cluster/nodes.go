@@ -121,7 +121,7 @@ func (n *nodes) Up(ctx context.Context) (presence, error) {
 }
 
 // On implements Site.
-func (n *nodes) On(runDir string) []string { return remote.Nodes(runDir) }
+func (n *nodes) On(runDir string, past bool) []string { return remote.Nodes(runDir, past) }
 
 // restrict reduces the devices to the stated ones, and sorts them by name.
 func (n *nodes) restrict(stated []Device) error {
@@ -159,8 +159,9 @@ func (n *nodes) Name() string { return n.engine }
 func (n *nodes) Devices() []Device { return n.devices }
 
 // Place implements Site.
-func (n *nodes) Place(cfg run.Config, device int, where []int32, hold string) placement {
+func (n *nodes) Place(cfg run.Config, device int, where []int32, hold string, avoid []string) placement {
 	o, d := n.offers[device], n.devices[device]
+	o.Avoid = avoid
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = n.engine, n.args, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}
 	if o.GPUs > 0 {

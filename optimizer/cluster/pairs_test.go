@@ -235,7 +235,7 @@ func TestSlotsOwnCPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := l.Place(run.Config{}, c.device, c.where, "").Lease.CPUIDs; !slices.Equal(got, c.want) {
+		if got := l.Place(run.Config{}, c.device, c.where, "", nil).Lease.CPUIDs; !slices.Equal(got, c.want) {
 			t.Errorf("%d slots, %v: CPUs %v, want %v", c.slots, c.where, got, c.want)
 		}
 	}

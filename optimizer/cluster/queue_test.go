@@ -55,8 +55,8 @@ func (q *queueSite) set(up int) {
 	q.up = []int{up}
 }
 
-func (q *queueSite) Place(cfg run.Config, device int, where []int32, hold string) placement {
-	p := q.Site.Place(cfg, device, where, hold)
+func (q *queueSite) Place(cfg run.Config, device int, where []int32, hold string, avoid []string) placement {
+	p := q.Site.Place(cfg, device, where, hold, avoid)
 	p.Config.Engine = q.Name()
 	p.Site = func(context.Context, run.Config, bool) (run.Site, error) {
 		return run.Site{Launcher: q, Host: q.host}, nil

@@ -56,11 +56,12 @@ type Site interface {
 	Devices() []Device
 	// Up returns what is up now. It may take seconds.
 	Up(ctx context.Context) (presence, error)
-	// On returns the names of the nodes that hold the latest job of a run, as far as they are known; none if it has ended.
-	On(runDir string) []string
+	// On returns the names of the nodes that hold the latest job of a run, as far as they are known; none if it has ended, unless
+	// past asks for those that held it.
+	On(runDir string, past bool) []string
 	// Place returns how a job runs on devices of a type, by their numbers. hold is a directory that is the same for jobs
-	// that may share the devices; empty: it shares them with none.
-	Place(cfg run.Config, device int, where []int32, hold string) placement
+	// that may share the devices; empty: it shares them with none. avoid names nodes that it is not to be on.
+	Place(cfg run.Config, device int, where []int32, hold string, avoid []string) placement
 }
 
 // presence is what is up of the devices of a site.
@@ -94,9 +95,12 @@ type server struct {
 	dirty     map[int]bool
 	scanned   float64   // time of the last search for submitted jobs
 	examined  float64   // time of the last examination of what jobs use
-	full      bool      // the disk
+	full      bool      // the disk, or its quota
+	refused   bool      // a file could not be written for want of space, whatever the file system states, and none could since
+	tried     float64   // time of the refusal, or of the last trial since
 	unsaved   bool      // files could not be written: the disk is full
 	absent    [][]int32 // numbers of the devices by type whose nodes are down; nil: none
+	out       [][]int32 // of these, the devices of this machine that are left out, see fault
 	read      []int     // numbers of devices by type in the last reading that was believed; nil: none was
 	missing   int       // successive readings with fewer devices than that
 
@@ -121,6 +125,7 @@ type live struct {
 	spec       *Spec
 	interrupts chan os.Signal // of its agent; nil while none runs
 	worked     bool           // the present life has done a unit of work
+	before     float64        // Attained at the start of the present life
 	saves      bool           // it saves on request
 	last       string         // device type of the previous life; empty: unknown
 	moving     float64        // seconds of the save before this life; NaN: unknown
@@ -184,8 +189,8 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 	unlock, err := dir.Lock()
 	var locked *journal.LockedError
 	if errors.As(err, &locked) {
-		if locked.Holder != nil {
-			return fmt.Errorf("serve cluster: %w for %s: process %d", ErrServed, cfg.StateDir, locked.Holder.PID)
+		if h := locked.Holder; h != nil {
+			return fmt.Errorf("serve cluster: %w for %s: %s", ErrServed, cfg.StateDir, strings.TrimSpace(fmt.Sprintf("process %d %s", h.PID, h.Place())))
 		}
 		return fmt.Errorf("serve cluster: %w for %s", ErrServed, cfg.StateDir)
 	}
@@ -193,6 +198,7 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
+	defer dir.ShowLife()()
 	defer s.telling.Wait()
 	s.dir = dir
 	s.lock, _ = dir.LockInfo()
@@ -247,10 +253,11 @@ func (s *server) open() (err error) {
 	}
 	_ = os.Remove(dirOf(s.StateDir, "starts.json")) // of the last server
 	boot := resources.BootID()
-	if last, _, err := ReadServer(s.StateDir); err == nil && boot != "" && last.BootID == boot && len(known) > 0 {
+	last, _, err := ReadServer(s.StateDir)
+	if err == nil && boot != "" && last.BootID == boot && len(known) > 0 {
 		s.clock.wall = last.BootedAt + s.clock.monotonic.Seconds() // the clock may have been set while no server ran
 	}
-	s.info = Server{Schema: schema, BootID: boot, BootedAt: s.clock.wall - s.clock.monotonic.Seconds(), PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
+	s.info = Server{Schema: schema, BootID: boot, BootedAt: s.clock.wall - s.clock.monotonic.Seconds(), PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices, Faults: last.Faults}
 	s.record(s.now(), Event{Kind: EventServe, Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Engine: s.Site.Name(), Devices: devices, Restarted: len(known) > 0})
 	s.beginUp()
 	if err := s.openScheduler(known, knownSpecs); err != nil {
@@ -398,13 +405,10 @@ func (s *server) step() error {
 	if s.removed() {
 		return fmt.Errorf("serve cluster: %s: %w", s.StateDir, errRemoved)
 	}
-	if full := diskFull(s.StateDir); full != s.full {
-		s.full = full
-		s.Message(map[bool]string{true: "the disk of the state directory is full: no job is started, stopped or moved until there is space", false: "the disk has space again"}[full])
-	}
-	if s.full {
+	if s.checkSpace(); s.full {
 		return nil
 	}
+	s.takeBack()
 	actions, err := s.scheduler.Step(s.now())
 	if err != nil {
 		return fmt.Errorf("schedule jobs: %w", err)

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,6 +44,7 @@ func (s *server) saveInfo() error {
 
 // wrote takes the result of writing files. What could not be written is written again at the next step.
 func (s *server) wrote(err error) {
+	s.noteRefusal(err)
 	if err != nil && !s.unsaved {
 		s.Message(err.Error() + "; trying again until it can be written")
 	}
@@ -82,8 +85,59 @@ func (s *server) save() {
 // leastSpace is the free space of the disk, in bytes, below which it counts as full.
 const leastSpace = 1 << 20
 
-// diskFull reports whether the disk of a directory is full; false where that is unknown.
+// diskFull reports whether the disk of a directory is full, or has as many files as it may; false where that is unknown.
 func diskFull(dir string) bool {
 	var st syscall.Statfs_t
-	return syscall.Statfs(dir, &st) == nil && uint64(st.Bavail)*uint64(st.Bsize) < leastSpace
+	return syscall.Statfs(dir, &st) == nil && (uint64(st.Bavail)*uint64(st.Bsize) < leastSpace || st.Files > 0 && st.Ffree == 0)
+}
+
+// trialPause is the time in seconds between two trials whether files can be written again.
+const trialPause = 10
+
+// checkSpace finds out whether the disk is full. After a refusal, a quota may be used up, of which the file system states nothing: it
+// counts as full until a trial succeeds.
+func (s *server) checkSpace() {
+	if s.refused && s.now() >= s.tried+trialPause {
+		s.refused, s.tried = s.trial() != nil, s.now()
+	}
+	full := s.refused || diskFull(s.StateDir)
+	if full == s.full {
+		return
+	}
+	s.full = full
+	s.Message(map[bool]string{true: "the disk of the state directory is full, or its quota is used up: no job is started, stopped or moved until there is space", false: "the disk has space again"}[full])
+}
+
+// noteRefusal takes an error of writing files, or of starting a job.
+func (s *server) noteRefusal(err error) {
+	if !s.refused && noSpace(err) {
+		s.refused, s.tried = true, s.now()
+	}
+}
+
+// noSpace reports whether an operation has failed for want of disk space, or of quota.
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// lacksSpace reports whether a life has failed while there was no disk space, which its error need not tell.
+func (s *server) lacksSpace(err error) bool {
+	s.noteRefusal(err)
+	if s.full || s.refused || diskFull(s.StateDir) {
+		return true
+	}
+	s.noteRefusal(s.trial())
+	return s.refused
+}
+
+// trial writes a file of leastSpace beside those of the server, and removes it.
+func (s *server) trial() error {
+	f, err := os.CreateTemp(dirOf(s.StateDir), ".trial.*")
+	if err != nil {
+		return err
+	}
+	data := make([]byte, leastSpace)
+	_, _ = rand.Read(data) // never fails; a file system may compress other data
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }

@@ -70,7 +70,7 @@ func TestLocalPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := l.Place(run.Config{GPUs: "1:2"}, 0, []int32{2, 0}, "")
+	p := l.Place(run.Config{GPUs: "1:2"}, 0, []int32{2, 0}, "", nil)
 	if a := p.Lease.Allocation; a.GPUs != 2 || strings.Join(a.GPUIDs, " ") != "GPU-3 GPU-0" || a.CPUs != 8 || p.Config.GPUs != "" {
 		t.Errorf("two of three A100: %+v, %+v", a, p.Config)
 	}
@@ -78,7 +78,7 @@ func TestLocalPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := slots.Place(run.Config{}, 0, []int32{5}, "").Lease.Allocation; a.GPUs != 0 || a.CPUs != 1 {
+	if a := slots.Place(run.Config{}, 0, []int32{5}, "", nil).Lease.Allocation; a.GPUs != 0 || a.CPUs != 1 {
 		t.Errorf("half a CPU: %+v, want one CPU", a)
 	}
 }
@@ -144,7 +144,7 @@ func TestNodes(t *testing.T) {
 				return
 			}
 			checkDevices(t, n.Devices(), c.want)
-			p := n.Place(run.Config{}, 0, []int32{0}, "")
+			p := n.Place(run.Config{}, 0, []int32{0}, "", nil)
 			if a := p.Lease.Allocation; p.Site == nil || p.Config.Engine != "slurm" || a.CPUs < 1 || a.GPUs > 1 {
 				t.Errorf("placement %+v", p)
 			}
@@ -265,11 +265,11 @@ func TestSeveralNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := n.Place(run.Config{}, 0, []int32{0, 1, 2, 3, 4, 5, 6, 7}, "")
+	p := n.Place(run.Config{}, 0, []int32{0, 1, 2, 3, 4, 5, 6, 7}, "", nil)
 	if a := p.Lease.Allocation; a.GPUs != 4 || a.CPUs != 8 || p.Config.Nodes != 2 {
 		t.Errorf("8 devices: %+v on %d nodes, want 4 GPUs and 8 CPUs on each of 2", a, p.Config.Nodes)
 	}
-	if p := n.Place(run.Config{}, 0, []int32{3, 4}, ""); p.Lease.Allocation.GPUs != 2 || p.Config.Nodes != 0 {
+	if p := n.Place(run.Config{}, 0, []int32{3, 4}, "", nil); p.Lease.Allocation.GPUs != 2 || p.Config.Nodes != 0 {
 		t.Errorf("2 devices: %+v on %d nodes", p.Lease.Allocation, p.Config.Nodes)
 	}
 	for name, c := range map[string]struct {

@@ -24,6 +24,7 @@ import (
 //	server.json         the running server, or the last one
 //	state.json          leases and policy of the server
 //	lock                held by the running server
+//	state               renewed by it, for those who cannot see its process
 //	spool/              requests that the server has not yet taken
 //	jobs/7/spec.json    a job as submitted
 //	jobs/7/job.json     its present state
@@ -291,6 +292,8 @@ type Server struct {
 	Draining bool      `json:"draining"`
 	// Down are the numbers of Devices, by type, whose nodes are down.
 	Down map[string]int `json:"down,omitempty"`
+	// Faults are the devices and nodes that are left out, or were lately, since jobs failed there.
+	Faults []fault `json:"faults,omitempty"`
 	// DiskFull is true while the disk of the state directory is full, so that its files are as of Stored; zero: unknown.
 	DiskFull bool      `json:"disk_full,omitempty"`
 	Stored   time.Time `json:"-"`

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -266,6 +267,56 @@ func TestDamagedEvents(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestServerThatCannotBeSeen: a server of another machine runs while it renews its state, and a second one is refused, with the name
+// of that machine.
+func TestServerThatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	path, runs := dirOf(dir, "lock"), func(when string, want bool) {
+		t.Helper()
+		if _, alive, err := ReadServer(dir); alive != want || err != nil {
+			t.Errorf("%s: runs %v (%v), want %v", when, alive, err, want)
+		}
+	}
+	stop, served := serveAlone(t, dir, newRehearsal())
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, alive, err := ReadServer(dir); alive && err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no server runs")
+		}
+	}
+	var holder journal.Holder
+	if err := readJSON(path, &holder); err != nil {
+		t.Fatal(err)
+	}
+	holder.Host, holder.BootID = "n0", "another"
+	foreign, err := json.Marshal(holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now() // the next renewal may be late on a busy machine
+	if err := errors.Join(os.WriteFile(path, foreign, 0o600), os.Chtimes(dirOf(dir, "state"), now, now)); err != nil {
+		t.Fatal(err)
+	}
+	runs("elsewhere", true)
+	_, second := serveAlone(t, dir, newRehearsal())
+	if err := <-second; !errors.Is(err, ErrServed) || !strings.HasSuffix(err.Error(), fmt.Sprintf("process %d on n0", os.Getpid())) {
+		t.Errorf("a second server: %v, want %v, on n0", err, ErrServed)
+	}
+	stop <- os.Interrupt
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	runs("after its end", false)
+	long := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.WriteFile(path, foreign, 0o600), os.Chtimes(dirOf(dir, "state"), long, long)); err != nil {
+		t.Fatal(err)
+	}
+	runs("died long ago", false)
 }
 
 // TestStatedPolicy: a policy that a server is started with prevails over a request from before, and later requests over it.

@@ -47,6 +47,12 @@ func (s *server) beginUp() {
 	defer cancel()
 	up, err := s.Site.Up(limited)
 	have := counts(s.rates.devices)
+	if s.out = s.devicesOut(); s.out != nil {
+		s.setAbsent(s.out)
+		s.noteUp(have)
+		have = counts(s.rates.devices)
+	}
+	up = s.without(up)
 	s.read = have
 	if err != nil || len(up.devices) != len(have) || slices.Equal(up.devices, have) || slices.Max(up.devices) == 0 {
 		return
@@ -58,6 +64,7 @@ func (s *server) beginUp() {
 
 // takeUp takes what is up. Jobs on devices that were lost move to others.
 func (s *server) takeUp(up presence) {
+	up = s.without(up)
 	if len(up.devices) != len(s.rates.devices) {
 		s.missing = 0
 		return
@@ -176,7 +183,7 @@ func (s *server) holdingsOf(l *live, down []string) []holding {
 	if l.Queued {
 		return slices.Repeat([]holding{queues}, len(l.Where))
 	}
-	on := s.Site.On(filepath.Join(journal.RunsDir(s.StateDir), l.Run))
+	on := s.Site.On(filepath.Join(journal.RunsDir(s.StateDir), l.Run), false)
 	lost := len(l.Where) * stat.Count(on, func(node string) bool { return slices.Contains(down, node) }) / max(len(on), 1)
 	h := onDownNode
 	if l.State != Stopping && (l.Keeps == nil || !*l.Keeps) {

@@ -284,7 +284,7 @@ type onNodes struct {
 	names []string
 }
 
-func (n onNodes) On(string) []string { return n.names }
+func (n onNodes) On(string, bool) []string { return n.names }
 
 // TestHoldings: a job of several nodes holds as many devices of one that is down as the node has.
 func TestHoldings(t *testing.T) {

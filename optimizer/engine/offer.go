@@ -28,8 +28,9 @@ type Offer struct {
 	Down []string `json:"-"`
 	// PerJob is the number of nodes that each job of the user asks for; 0 means 1. Engines leave it 0.
 	PerJob int `json:"-"`
-	// Hold is that of the places of the user's jobs. Engines leave it empty.
-	Hold string `json:"-"`
+	// Hold and Avoid are those of the places of the user's jobs. Engines leave them empty.
+	Hold  string   `json:"-"`
+	Avoid []string `json:"-"`
 	// Billing contains the site's billing weight per hour of a unit of each resource ("cpu", "mem" per GiB,
 	// "gres/gpu", "gres/gpu:a100"); nil if the site states none.
 	Billing map[string]float64 `json:"billing,omitempty"`
@@ -47,7 +48,7 @@ func (o Offer) Host() resources.Host {
 // Place returns the request for an allocation on nodes of the offer. A job without a stated amount of memory asks for
 // the share of the node that corresponds to its CPUs or GPUs; so does one that shares an allocation, at least.
 func (o Offer) Place(a resources.Allocation) Place {
-	p := Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory, Hold: o.Hold}
+	p := Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory, Hold: o.Hold, Avoid: o.Avoid}
 	if a.GPUs > 0 {
 		p.GPUType = o.GPUType
 	}

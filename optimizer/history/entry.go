@@ -33,7 +33,8 @@ type Job struct {
 	Epochs       float64 // of the whole training
 }
 
-// Config is the hardware and the batch size of a training. "", 0 nodes and NaN are unknown; 0 GPUs means none.
+// Config is the hardware of a training, the sums over all machines, and its batch size. "", 0 nodes and NaN are unknown; 0 GPUs
+// means none.
 type Config struct {
 	GPU       string  // model as named by package cost ("A100 40GB"); "" if there is no GPU or its model is unknown
 	GPUs      float64 // NaN unknown
@@ -92,7 +93,7 @@ type Entry struct {
 	TestAccuracy  float64 // last, in the script's unit
 
 	CostUSD float64
-	Rates   cost.Rates // prices used, with source and date; the zero value if unknown
+	Rates   cost.Rates // prices used, Instance that of one machine, with source and date; the zero value if unknown
 
 	// Predicted is the prediction recorded for a run; nil if none exists.
 	Predicted *forecast

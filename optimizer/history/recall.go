@@ -44,7 +44,7 @@ type Key struct {
 	// Handed are the settings passed to the script. A run with another data set did other work; a run with other epochs
 	// did the same work for another length; a run with other threads is not comparable.
 	Handed journal.Handed
-	// AnyMachine includes runs on other machines, for planning for a machine other than this one.
+	// AnyMachine includes runs on other machines, as many as now, for planning for a machine other than this one.
 	AnyMachine bool
 	// ExcludeRun is the id of a run to exclude, usually the current one.
 	ExcludeRun string
@@ -120,42 +120,68 @@ const (
 	// wait for another writer, and the first scan of a state directory with many runs, which a later call continues.
 	recallPatience = 2 * time.Second
 	recallTimeout  = 30 * time.Second
+	// sharedWithin bounds the delay by the state directory of another project. A first scan that takes longer continues beside the
+	// training, for the next one.
+	sharedWithin = 5 * time.Second
 )
 
 // Recall returns the measurements that the runs of a state directory, and of the shared ones, made of a training. It
 // selects the runs through the runs databases, and falls back to reading every run if a database is not usable. A missing
-// directory or an unreadable run is not an error; the notes name the runs of stateDir that were left out.
+// directory or an unreadable run is not an error; the notes name the runs of stateDir that were left out, and the shared
+// directories that did not answer in time.
 func Recall(stateDir string, key Key) (Recalled, []string) {
-	var all []earlier
-	var newest []Entry
-	var notes []string
-	for i, dir := range append([]string{stateDir}, key.Shared...) {
-		if _, err := os.Stat(journal.RunsDir(dir)); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		found, entries, said, err := candidates(dir, key)
-		if err != nil {
-			said = append(said, fmt.Sprintf("%v: every run is read instead", err))
-			if found, err = everyRun(dir); err != nil {
-				said = append(said, fmt.Sprintf("recall earlier runs in %s: %v", dir, err))
-			}
-		}
-		newest = append(newest, entries[:min(len(entries), maxNewest-len(newest))]...)
-		if i == 0 {
-			all, notes = found, said
-			continue
-		}
-		for _, p := range found {
-			p.elsewhere = dir
-			all = append(all, p)
-		}
+	mine := runsIn(stateDir, key)
+	all, newest := mine.found, mine.newest
+	shared, silent := sharedRuns(key.Shared, func(dir string) stateRuns { return runsIn(dir, key) })
+	for _, s := range shared {
+		newest = append(newest, s.newest[:min(len(s.newest), maxNewest-len(newest))]...)
+		all = append(all, s.found...)
 	}
 	if len(key.Shared) > 0 { // run ids start with the time
 		slices.SortStableFunc(all, func(a, b earlier) int { return cmp.Compare(b.id, a.id) })
 	}
 	out, left := recall(all, key)
 	out.Newest = newest
-	return out, append(notes, left...)
+	return out, slices.Concat(mine.notes, silent, left)
+}
+
+// stateRuns are the runs of a training in a state directory, and the newest runs of any training there.
+type stateRuns struct {
+	found  []earlier
+	newest []Entry
+	notes  []string
+}
+
+// runsIn selects the runs of a training in a state directory; none if the directory is missing.
+func runsIn(dir string, key Key) (out stateRuns) {
+	if _, err := os.Stat(journal.RunsDir(dir)); errors.Is(err, fs.ErrNotExist) {
+		return out
+	}
+	found, newest, notes, err := candidates(dir, key)
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("%v: every run is read instead", err))
+		if found, err = everyRun(dir); err != nil {
+			notes = append(notes, fmt.Sprintf("recall earlier runs in %s: %v", dir, err))
+		}
+	}
+	return stateRuns{found, newest, notes}
+}
+
+// sharedRuns returns the runs of the state directories of other projects. The file system of one may not answer: it is left
+// out, and named in the notes, after sharedWithin.
+func sharedRuns(dirs []string, runs func(dir string) stateRuns) (list []stateRuns, notes []string) {
+	for _, dir := range dirs {
+		s, err := awaitResult(sharedWithin, func() (stateRuns, error) { return runs(dir), nil })
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("the runs of another project in %s are left out: %v", dir, err))
+			continue
+		}
+		for i := range s.found {
+			s.found[i].elsewhere = dir
+		}
+		list = append(list, s)
+	}
+	return list, notes
 }
 
 // earlier is an earlier run whose record is read on demand.
@@ -304,9 +330,9 @@ func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	return x, x.Reached || slices.Contains([]string{"budget", "deadline", "oom"}, rec.Exit.Reason)
 }
 
-// sameMachine reports whether a host has the description, CPU count, GPU models and number of nodes of the key.
+// sameMachine reports whether a host has the description, CPU count and GPU models of the key.
 func sameMachine(h journal.Host, key Key) bool {
-	if h.Described != key.Described || max(1, h.Nodes) != max(1, key.Nodes) || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
+	if h.Described != key.Described || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
 		return false
 	}
 	for i, g := range h.GPUs {

@@ -53,13 +53,13 @@ func (c *Change) Describe() string {
 	return fmt.Sprintf("%s %s, now %s", c.Name, cmp.Or(c.Was, "none"), cmp.Or(c.Is, "none"))
 }
 
-// relate compares an earlier run with a key; ok is false for another training, another kind of machine or other threads
+// relate compares an earlier run with a key; ok is false for another training, another kind or number of machines or other threads
 // set by the user, whose effect has no bound: more of them than free CPUs may take ten times as long. The text of the
 // script is compared first; then every argument that differs is classified as affecting the length only, or the cost of a
 // unit of work, which adds its distance and a Change. If nothing has changed so far, the modules and the configuration files
 // must be the same as well. Another known model of CPU is a Change, too: it may have another speed.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
-	if !key.AnyMachine && !sameMachine(rec.Host, key) || rec.Handed.Threads != key.Handed.Threads {
+	if !key.AnyMachine && !sameMachine(rec.Host, key) || max(1, rec.Host.Nodes) != max(1, key.Nodes) || rec.Handed.Threads != key.Handed.Threads {
 		return rel, false
 	}
 	differ, comparable := inspect.Compare(sameScript(rec, key), key.Command)

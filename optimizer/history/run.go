@@ -57,8 +57,9 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	e := NewEntry(Run, id)
 	e.Source, e.At, e.Job = dir, rec.StartedAt, jobOf(rec)
 	if rec.Prices.Known() {
-		e.Rates = rec.Prices.Rates
+		e.Rates = rec.Prices.Rates.Each(rec.Host.Nodes)
 	}
+	e.Observed.Nodes = rec.Host.Nodes // of a run without a plan
 	e.State, e.Unit = string(rec.State), rec.Training.Unit
 	if rec.Exit != nil {
 		e.Reason = rec.Exit.Reason
@@ -99,7 +100,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		}
 		e.setUnitTimes(units)
 	}
-	if e.Observed.GPUs == 1 { // samples.csv has the sum over the devices
+	if e.Observed.GPUs == float64(e.Observed.Nodes) { // samples.csv has the sum over the devices of the first machine
 		e.GPUMemoryGiB = largest(filepath.Join(dir, "samples.csv"), "gpu_memory_gib")
 	}
 	return e
@@ -186,7 +187,7 @@ func jobOf(rec *journal.Record) Job {
 	return j
 }
 
-// configOf returns an allocation as a Config on the machine of a run.
+// configOf returns an allocation, which is that of each machine of a run, as a Config: the amounts of all of them.
 func configOf(rec *journal.Record, a resources.Allocation) Config {
 	positive := func(v float64) float64 {
 		if v > 0 {
@@ -194,7 +195,8 @@ func configOf(rec *journal.Record, a resources.Allocation) Config {
 		}
 		return math.NaN()
 	}
-	c := Config{GPUs: float64(a.GPUs), Nodes: max(1, rec.Host.Nodes), CPUs: positive(float64(a.CPUs)), MemoryGiB: positive(float64(a.Memory)),
+	nodes := max(1, rec.Host.Nodes)
+	c := Config{GPUs: float64(a.GPUs * nodes), Nodes: nodes, CPUs: positive(float64(a.CPUs * nodes)), MemoryGiB: positive(float64(a.Memory) * float64(nodes)),
 		Batch: positive(float64(a.BatchSize)), Machine: rec.Host.Described}
 	if a.GPUs > 0 && len(rec.Host.GPUs) > 0 {
 		c.GPU = cost.GPUModel(rec.Host.GPUs[0].Name)
@@ -209,16 +211,18 @@ func configOf(rec *journal.Record, a resources.Allocation) Config {
 }
 
 // observed returns the configuration that a segment actually used: its allocation, reduced to the GPU and CPU counts
-// of the script's own log where those are smaller. The batch size is the logged one, if any.
+// of the script's own log where those are smaller. Of a run on several machines the log counts those of one, or of all,
+// which reduces nothing. The batch size is the logged one, if any.
 func observed(rec *journal.Record, a resources.Allocation, logged map[string]float64) Config {
 	c := configOf(rec, a)
-	if n, ok := logged["gpu_count"]; ok && n >= 0 && n < c.GPUs {
-		if c.GPUs = n; n == 0 {
+	nodes := float64(c.Nodes)
+	if n, ok := logged["gpu_count"]; ok && n >= 0 && n*nodes < c.GPUs {
+		if c.GPUs = n * nodes; n == 0 {
 			c.GPU = ""
 		}
 	}
-	if n, ok := logged["cpu_count"]; ok && n >= 1 && n < c.CPUs {
-		c.CPUs = n
+	if n, ok := logged["cpu_count"]; ok && n >= 1 && n*nodes < c.CPUs {
+		c.CPUs = n * nodes
 	}
 	if b := rec.Training.BatchSize; b.Known() && b > 0 {
 		c.Batch = float64(b)

@@ -64,20 +64,43 @@ func leftOut(id string, why any) string {
 // SyncStateDir syncs the database of a state directory at the end of a run, within a time limit; the next sync continues
 // unfinished work. All failures, panics included, are returned as notes.
 func SyncStateDir(stateDir string, within time.Duration) (notes []string) {
-	done := make(chan []string, 1) // buffered: the caller does not wait for a file system that hangs
+	notes, err := awaitResult(within, func() ([]string, error) { return remember(stateDir, within*3/4), nil })
+	switch {
+	case errors.Is(err, errNoAnswer):
+		return []string{fmt.Sprintf("the runs database in %s %v: it is brought up to date another time", stateDir, err)}
+	case err != nil:
+		return []string{fmt.Sprintf("runs database in %s: %v", stateDir, err)}
+	}
+	return notes
+}
+
+// errNoAnswer reports that a call did not return in time.
+var errNoAnswer = errors.New("did not answer")
+
+// awaitResult calls f and waits for its result at most for the given time, because no context ends a call that hangs in a file
+// system: f then continues alone. A panic of f is an error.
+func awaitResult[T any](within time.Duration, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1) // buffered: none waits for a call that hangs
 	go func() {
+		var r result
 		defer func() {
 			if x := recover(); x != nil {
-				done <- []string{fmt.Sprintf("runs database in %s: %v", stateDir, x)}
+				r.err = fmt.Errorf("%v", x)
 			}
+			done <- r
 		}()
-		done <- remember(stateDir, within*3/4)
+		r.value, r.err = f()
 	}()
 	select {
-	case notes = <-done:
-		return notes
+	case r := <-done:
+		return r.value, r.err
 	case <-time.After(within):
-		return []string{fmt.Sprintf("the runs database in %s did not answer within %s: it is brought up to date another time", stateDir, within)}
+		var none T
+		return none, fmt.Errorf("%w within %s", errNoAnswer, within)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"trainopt/cost"
@@ -331,6 +332,34 @@ func TestRemember(t *testing.T) {
 	if len(notes) > 1 {
 		t.Errorf("notes %q while another writes, want one at most", notes)
 	}
+}
+
+// TestSharedRunsWithoutAnswer: a project on a file system that does not answer delays the start by sharedWithin, and costs only its
+// own runs, as one does whose runs cannot be read.
+func TestSharedRunsWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		defer close(over)
+		from := time.Now()
+		list, notes := sharedRuns([]string{"a", "dead", "b", "broken"}, func(dir string) stateRuns {
+			switch dir {
+			case "dead":
+				<-over
+			case "broken":
+				panic("unexpected")
+			}
+			return stateRuns{found: []earlier{{id: "of " + dir}}}
+		})
+		if len(list) != 2 || list[0].found[0].elsewhere != "a" || list[1].found[0].id != "of b" {
+			t.Errorf("%+v, want the runs of a and b", list)
+		}
+		if len(notes) != 2 || !strings.Contains(notes[0], "dead") || !strings.Contains(notes[0], "did not answer") || !strings.Contains(notes[1], "broken") {
+			t.Errorf("notes %q", notes)
+		}
+		if took := time.Since(from); took != sharedWithin {
+			t.Errorf("took %s, want %s", took, sharedWithin)
+		}
+	})
 }
 
 // TestContendedUse: the use of CPUs that other programs used as well is no evidence of what a training needs.

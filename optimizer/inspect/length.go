@@ -298,13 +298,29 @@ func (c *Command) lengthsStated() []lengthClue {
 		}
 		out = append(out, lengthClue{name: n, unit: unit, value: w.value, source: source, confidence: Stated})
 	}
+	agents := c.agentConfigs()
 	for _, s := range c.config {
-		if unit := unitOf(s.name, ""); unit != "" {
+		if unit := unitOf(s.name, ""); unit != "" && !agents[s.file] && root(s.name) != agentSection {
 			out = append(out, lengthClue{name: s.name, unit: unit, value: s.value, confidence: Stated,
 				source: fmt.Sprintf("%s = %s in %s line %d", s.name, s.value, s.file, s.line)})
 		}
 	}
 	return out
+}
+
+// agentSection is the section of a configuration of Unity ML-Agents for the kinds of agents. Its lengths are in steps of the
+// agents and in passes over one buffer.
+const agentSection = "behaviors"
+
+// agentConfigs returns the configuration files with a trainer of ML-Agents, which may state such lengths as defaults too.
+func (c *Command) agentConfigs() map[string]bool {
+	files := map[string]bool{}
+	for _, s := range c.config {
+		if (root(s.name) == agentSection || root(s.name) == "default_settings") && last(s.name) == "trainer_type" {
+			files[s.file] = true
+		}
+	}
+	return files
 }
 
 // overriding are the options whose values are settings of the configuration.

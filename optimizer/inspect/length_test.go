@@ -116,6 +116,11 @@ func TestLengths(t *testing.T) {
 		"python unknown.py --cfg-options train_cfg.max_epochs=24 a=b":                       "24 epoch stated",
 		"python unknown.py --cfg-options a=b train_cfg.max_epochs=24":                       "24 epoch stated",
 		"python unknown.py --name epochs=5 epochs 5":                                        "",
+		// Of agents.
+		"mlagents-learn agents.yaml --run-id a":         "",
+		"mlagents-learn --run-id a agents.yaml --force": "",
+		"mlagents-learn agents_default.yaml":            "",
+		"python unknown.py agents.yaml --max-steps 90":  "90 step stated",
 		// Not of an evaluation.
 		"python argparse_train.py --mode eval":                       "",
 		"python argparse_train.py --exec_mode=predict":               "",

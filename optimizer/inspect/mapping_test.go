@@ -277,9 +277,17 @@ func TestResumption(t *testing.T) {
 			t.Errorf("%s: no evidence", command)
 		}
 	}
-	c := ReadCommand(fields("python positional.py 5 1"), commandsDir)
-	if r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"})); r.How != ResumeArgument || r.Wants != resumeTakesFile {
-		t.Errorf("the user's own knob: %+v", r)
+	for command, want := range map[string]string{
+		"python positional.py 5 1":        resumeTakesFile,
+		"python hf_run.py --output_dir o": resumeTakesDirectory,
+		"llamafactory-cli train x.yaml":   resumeTakesAny,
+		"python -m installed.train":       resumeTakesAny,
+	} {
+		c := ReadCommand(fields(command), commandsDir)
+		r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"}))
+		if r.How != ResumeArgument || r.Wants != want || r.Takes(true) != (want != resumeTakesFile) || r.Takes(false) != (want != resumeTakesDirectory) {
+			t.Errorf("%s, the user's own knob: %+v, want %s", command, r, want)
+		}
 	}
 }
 

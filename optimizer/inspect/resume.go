@@ -19,7 +19,8 @@ const (
 const (
 	ResumeTakesNothing   = ""          // the argument takes no path
 	resumeTakesFile      = "file"      // a checkpoint file
-	ResumeTakesDirectory = "directory" // a checkpoint directory, such as checkpoint-500 of Hugging Face
+	resumeTakesDirectory = "directory" // a checkpoint directory, such as checkpoint-500 of Hugging Face
+	resumeTakesAny       = "any"       // either, as far as is known
 )
 
 // Resumption is the way in which a training resumes after a stop.
@@ -69,19 +70,35 @@ func (c *Command) Resumption(m Mapping) Resumption {
 	return Resumption{How: ResumeNone}
 }
 
-// resumeWants returns the kind of value of a resume argument and the patterns of accepted names.
+// Takes reports whether the training can resume from a checkpoint that is a directory, or from one that is a file.
+func (r *Resumption) Takes(directory bool) bool {
+	switch {
+	case r.How != ResumeArgument:
+		return true
+	case r.Wants == resumeTakesFile:
+		return !directory
+	case r.Wants == resumeTakesDirectory:
+		return directory
+	}
+	return true
+}
+
+// resumeWants returns the kind of value of a resume argument and the patterns of accepted names. Of a command without a readable
+// script, such as an installed one, only the user knows the argument, and nothing shows what it takes.
 func (c *Command) resumeWants(k knob) (wants string, names []string) {
 	switch {
 	case !k.TakesValue():
 		return ResumeTakesNothing, nil
 	case c.huggingFace():
-		return ResumeTakesDirectory, []string{"checkpoint-*"}
+		return resumeTakesDirectory, []string{"checkpoint-*"}
 	case strings.Contains(k.Template, "resume_from_checkpoint") && c.source != nil && c.source.names["accelerator"] > 0:
-		return ResumeTakesDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
+		return resumeTakesDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
 	case c.line.program == "yolo" || c.line.program == "ultralytics":
 		return resumeTakesFile, []string{"last.pt"}
 	case c.source != nil && (c.source.names["LightningCLI"] > 0 || c.source.names["LightningModule"] > 0):
 		return resumeTakesFile, []string{"*.ckpt"}
+	case c.source == nil && k.Source == "--knob":
+		return resumeTakesAny, nil
 	}
 	return resumeTakesFile, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"trainopt/internal/regular"
 )
@@ -46,12 +47,24 @@ func (disk) ReadFile(path string) ([]byte, error) { return regular.ReadFile(path
 func (disk) Rename(from, to string) error         { return os.Rename(from, to) }
 func (disk) Remove(path string) error             { return os.Remove(path) }
 
+// SyncDir makes the names in a directory durable, as far as its file system can.
 func (disk) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(withoutDirSync(d.Sync()), d.Close())
+}
+
+// withoutDirSync returns the error of a sync of a directory, nil for those of file systems that cannot sync one, such as shared
+// folders of virtual machines, CIFS, and some of FUSE: a name is valid there without it.
+func withoutDirSync(err error) error {
+	for _, unsupported := range []error{syscall.EINVAL, syscall.ENOTSUP, syscall.ENOSYS, syscall.EBADF} {
+		if errors.Is(err, unsupported) {
+			return nil
+		}
+	}
+	return err
 }
 
 // write writes data to a temporary file beside path, syncs it, and returns the name of that file. On an error it

@@ -57,12 +57,13 @@ type gpuForm struct {
 }
 
 type pricesForm struct {
-	GPUHour      Number `json:"gpu_hour"`
-	CPUHour      Number `json:"cpu_hour"`
-	GiBHour      Number `json:"gib_hour"`
-	InstanceHour Number `json:"instance_hour"`
-	Source       string `json:"source"`
-	Dated        string `json:"dated"`
+	GPUHour      Number  `json:"gpu_hour"`
+	CPUHour      Number  `json:"cpu_hour"`
+	GiBHour      Number  `json:"gib_hour"`
+	InstanceHour Number  `json:"instance_hour"`
+	CPUQuota     float64 `json:"cpu_quota,omitempty"`
+	Source       string  `json:"source"`
+	Dated        string  `json:"dated"`
 }
 
 type slaForm struct {
@@ -134,7 +135,7 @@ func (h *Host) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes unknown prices, and instance_hour where the unit prices apply, as null.
 func (p Prices) MarshalJSON() ([]byte, error) {
 	return written(pricesForm{GPUHour: Number(p.GPUHour), CPUHour: Number(p.CPUHour), GiBHour: Number(p.GiBHour),
-		InstanceHour: p.instanceHour(), Source: p.Source, Dated: p.Dated})
+		InstanceHour: p.instanceHour(), CPUQuota: p.CPUQuota, Source: p.Source, Dated: p.Dated})
 }
 
 // instanceHour returns the hourly price of the whole machine; unknown if the unit prices apply.

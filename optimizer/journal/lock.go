@@ -170,6 +170,44 @@ func (r *Run) lock(command string) (unlock func(), err error) {
 // replaced.
 func (r *Run) LockInfo() (os.FileInfo, error) { return os.Stat(r.Path(lockFile)) }
 
+// ShowLife renews the state of a locked directory that is no run and has none, until stop: to others, who cannot see its process, the
+// holder is at work. A full disk does not hinder it.
+func (r *Run) ShowLife() (stop func()) {
+	quit := make(chan struct{})
+	tick := time.NewTicker(signOfLife / 2)
+	_ = r.touchState()
+	var at sync.WaitGroup
+	at.Go(func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				_ = r.touchState() // an error does not hinder the holder
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(quit)
+		at.Wait()
+	})
+}
+
+// touchState sets the time of the state to the present one of its file system.
+func (r *Run) touchState() error {
+	path := r.Path(stateFile)
+	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // signOfLife is the time within which an agent at work replaces the state of its run, on a slow network file system too.
 var signOfLife = 10 * time.Second
 

@@ -365,6 +365,49 @@ func TestAgentThatCannotBeSeen(t *testing.T) {
 	unlock()
 }
 
+// TestHolderWithoutState: a holder that keeps no state shows that it is at work to those who cannot see its process, until it stops.
+func TestHolderWithoutState(t *testing.T) {
+	usual, usually := signOfLife, freshFor
+	signOfLife, freshFor = time.Minute, time.Hour
+	t.Cleanup(func() { signOfLife, freshFor = usual, usually })
+	r := onDisk(t)
+	other := self(time.Now(), "")
+	other.Host, other.BootID = "n0", "another"
+	data, err := json.Marshal(other)
+	must(t, err)
+	must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
+	if h := HolderOf(r.Dir()); h != nil {
+		t.Errorf("before it shows itself: %v", h)
+	}
+	signOfLife = 20 * time.Millisecond
+	stop := r.ShowLife()
+	signOfLife = time.Minute
+	if h := HolderOf(r.Dir()); h.Place() != "on n0" {
+		t.Errorf("%v at work, want the one on n0", h)
+	}
+	var locked *LockedError
+	if _, err := r.Lock(); !errors.As(err, &locked) {
+		t.Errorf("locked beside it: %v", err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	must(t, os.Chtimes(r.Path(stateFile), old, old))
+	for end := time.Now().Add(time.Minute); HolderOf(r.Dir()) == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("its state is not renewed")
+		}
+	}
+	stop()
+	stop()
+	must(t, os.Chtimes(r.Path(stateFile), old, old))
+	if h := HolderOf(r.Dir()); h != nil {
+		t.Errorf("long after it has stopped: %v", h)
+	}
+	signOfLife = time.Second
+	unlock, err := r.Lock()
+	must(t, err)
+	unlock()
+}
+
 // TestHolderKilledWhileAChildIsBeingStarted: the lock of an agent that was killed while it started a process is taken over as
 // soon as that process has executed its program.
 func TestHolderKilledWhileAChildIsBeingStarted(t *testing.T) {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -360,6 +361,9 @@ type Outcome struct {
 	ThroughputUnit  string `json:"throughput_unit"` // samples/s, steps/s or epochs/s, also of Prediction and Baseline; empty: samples/s
 	GPUUtil         Number `json:"gpu_util"`
 	CPUUtil         Number `json:"cpu_util"`
+	// GrantedCPUs is the number of CPUs that the job had by the quota of its container, if that is not a whole number: those of
+	// CPUUtil, in place of the allocated ones; absent otherwise.
+	GrantedCPUs float64 `json:"granted_cpus,omitempty"`
 	// TakenCPUs is the mean number of the allocated CPUs that other programs used; absent if none.
 	TakenCPUs     float64 `json:"taken_cpus,omitempty"`
 	PeakMemoryGiB Number  `json:"peak_memory_gib"`
@@ -407,7 +411,7 @@ func (p *Probe) Contended() bool { return p.TakenCPUs >= contendedCPUs }
 
 // NeededCPUs returns the CPUs of an allocation that the training used, or may have used if other programs had not.
 func (o *Outcome) NeededCPUs(allocated int) float64 {
-	return float64(o.CPUUtil)/100*float64(allocated) + o.TakenCPUs
+	return float64(o.CPUUtil)/100*cmp.Or(o.GrantedCPUs, float64(allocated)) + o.TakenCPUs
 }
 
 // Baseline contains the time and cost of the baseline for the same work, projected from its measured pace, after the same

@@ -397,6 +397,23 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
 }
 
+// TestNeededCPUs: the utilization is that of the CPUs which the job had, by a quota too.
+func TestNeededCPUs(t *testing.T) {
+	for _, c := range []struct {
+		outcome   Outcome
+		allocated int
+		want      float64
+	}{
+		{Outcome{CPUUtil: 50}, 2, 1},
+		{Outcome{CPUUtil: 50, TakenCPUs: 0.5}, 2, 1.5},
+		{Outcome{CPUUtil: 40, GrantedCPUs: 2.5}, 2, 1},
+	} {
+		if have := c.outcome.NeededCPUs(c.allocated); math.Abs(have-c.want) > 1e-9 {
+			t.Errorf("%g %% of %d: %g, want %g", float64(c.outcome.CPUUtil), c.allocated, have, c.want)
+		}
+	}
+}
+
 // TestRealisedSeconds: a wait for places counts only if the prediction includes it.
 func TestRealisedSeconds(t *testing.T) {
 	of := func(s float64) *float64 { return &s }

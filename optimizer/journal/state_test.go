@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -147,6 +149,26 @@ func reheaded(data []byte, version string) []byte {
 	f[1] = version
 	head := strings.Join(f[:4], " ")
 	return append(fmt.Appendf(nil, "%s %08x\n", head, crc32.ChecksumIEEE([]byte(head))), payload...)
+}
+
+// TestDirectoryWithoutSync: on a file system that cannot sync a directory, such as that of /proc, a save succeeds without it; any
+// other error of a sync is that of the save.
+func TestDirectoryWithoutSync(t *testing.T) {
+	for dir, valid := range map[string]bool{t.TempDir(): true, "/proc": true, filepath.Join(t.TempDir(), "missing"): false} {
+		if err := (disk{}).SyncDir(dir); (err == nil) != valid {
+			t.Errorf("%s: %v, want success: %t", dir, err, valid)
+		}
+	}
+	for _, err := range []error{syscall.EINVAL, syscall.ENOTSUP, syscall.ENOSYS, syscall.EBADF} {
+		if got := withoutDirSync(&fs.PathError{Op: "sync", Path: "d", Err: err}); got != nil {
+			t.Errorf("%v of a directory fails a save", err)
+		}
+	}
+	for _, err := range []error{syscall.EIO, syscall.ENOSPC, syscall.ESTALE} {
+		if got := withoutDirSync(&fs.PathError{Op: "sync", Path: "d", Err: err}); !errors.Is(got, err) {
+			t.Errorf("%v of a directory became %v", err, got)
+		}
+	}
 }
 
 // Truncated, bit-flipped, empty, wrong-version and newer-version states.

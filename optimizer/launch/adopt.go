@@ -18,7 +18,8 @@ import (
 // Adopt implements Launcher. The returned Job is attached if the keeper lives; has ended if the exit is recorded; and
 // is Lost otherwise, its Done closed as soon as no process of it lives. A process that merely reuses
 // the pid of the keeper or of the job is never touched. The error reports a record that cannot be read, or ErrBusy
-// for a keeper that lives in another container or on another machine, from where the job can be adopted.
+// for a keeper that lives in another container or on another machine, from where the job can be adopted. Whether one lives on
+// another machine may take up to signOfLife to see.
 func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
@@ -35,12 +36,19 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		j.end(e)
 		return j, nil
 	}
-	if _, ok := j.supervisor(); ok && j.here() {
+	if _, ok := j.supervisor(); ok && h.here() {
 		j.watch()
 		return j, nil
 	}
-	if m.known && keeperElsewhere(h.RunDir) {
+	if m.known && keeperElsewhere(ctx, h) {
 		return nil, fmt.Errorf("adopt job %d of %s: its supervisor is not visible from here (another container or machine): %w", h.PID, h.RunDir, ErrBusy)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
+	}
+	if e, ok := h.ReadExit(); ok { // it has ended elsewhere in the meantime
+		j.end(e)
+		return j, nil
 	}
 	if len(leftovers(h, m.runID, m.enforce)) == 0 {
 		j.endLost(false)
@@ -105,26 +113,73 @@ func leftoverPIDs(h Handle) []int {
 	return pids
 }
 
-// keeperElsewhere reports whether a keeper holds the lock of the run directory. An exiting keeper, or a process that
-// is being started and has not yet closed inherited descriptors, holds it briefly only.
-func keeperElsewhere(dir string) bool {
+// keeperElsewhere reports whether the keeper of a job may live out of sight: the lock of its run directory is held, or still
+// dated. The date decides where the lock does not: some network file systems lock for each machine alone, or not at all. An
+// exiting keeper, or a process that is being started and has not yet closed inherited descriptors, holds the lock briefly only.
+func keeperElsewhere(ctx context.Context, h Handle) bool {
+	before := lockInfo(h.RunDir)
 	for end := time.Now().Add(lockMoment); ; time.Sleep(lockMoment / 20) {
-		lock, err := lockRunDir(dir)
+		lock, err := lockRunDir(h.RunDir)
 		if err == nil {
+			decided := h.here() && Supervised(h.RunDir) // by this very lock, so the file system has locks
 			lock.Close()
+			if decided {
+				return false
+			}
 		}
 		if busy := errors.Is(err, ErrBusy); !busy || time.Now().After(end) {
-			return busy
+			return busy || isDated(ctx, h, before)
 		}
 	}
 }
 
 const lockMoment = 400 * time.Millisecond
 
+// lockInfo describes the lock file of a run directory; nil if it cannot be read. The file is opened each time, because a
+// network file system revalidates it only then.
+func lockInfo(runDir string) os.FileInfo {
+	f, err := os.Open(filepath.Join(runDir, lockFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// signOfLife is the time within which a living keeper dates its lock file, on a slow network file system too. Tests change it.
+var signOfLife = 10 * time.Second
+
+// lookMoment is the time between two looks at the date.
+const lookMoment = 250 * time.Millisecond
+
+// silentLong is the age of the date from which a keeper is dead, the difference of the clocks of two machines included.
+const silentLong = 3 * time.Minute
+
+// isDated reports whether a keeper dates the lock file of a job, described by before, within signOfLife. One whose last
+// date is old is not waited for, nor one that has recorded the exit.
+func isDated(ctx context.Context, h Handle, before os.FileInfo) bool {
+	if before == nil || time.Since(before.ModTime()) > silentLong {
+		return false
+	}
+	for end := time.Now().Add(signOfLife); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(lookMoment) {
+		if _, ended := h.ReadExit(); ended {
+			return false
+		}
+		if now := lockInfo(h.RunDir); now != nil && !now.ModTime().Equal(before.ModTime()) {
+			return true
+		}
+	}
+	return false
+}
+
 // here reports whether the handle is from this boot of the machine.
-func (j *job) here() bool {
+func (h Handle) here() bool {
 	now := resources.BootID()
-	return j.handle.BootID == "" || now == "" || j.handle.BootID == now
+	return h.BootID == "" || now == "" || h.BootID == now
 }
 
 // recall reads the facts about the job of h from the run directory. Missing files leave the defaults, and so do the
@@ -188,7 +243,7 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	e.Detail = fmt.Sprintf("its supervisor (pid %d) was killed, so how it ended is not known", h.KeeperPID)
 	if asked := readEnding(h); asked != nil {
 		e.Reason, e.Detail = Stopped, fmt.Sprintf("%s, and its supervisor (pid %d) was killed before the exit was recorded", asked.Detail, h.KeeperPID)
-	} else if now := resources.BootID(); h.BootID != "" && now != "" && now != h.BootID {
+	} else if !h.here() {
 		e.Detail = "the machine was restarted while it ran"
 	} else if words := keeperLogLine(h.RunDir); words != "" {
 		e.Detail += "; the last lines of its log: " + words
@@ -226,7 +281,7 @@ func lastActivity(dir string) (at time.Time, sign string) {
 // leftovers finds the processes of a job without its keeper. Parents identify nothing then: orphans belong to init.
 // Processes that started before the job are excluded.
 func leftovers(h Handle, runID string, e enforcer) []stat {
-	if now := resources.BootID(); h.BootID != "" && now != "" && now != h.BootID {
+	if !h.here() {
 		return nil
 	}
 	all, err := processes()

@@ -1,17 +1,16 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
-
-	"trainopt/resources"
 )
 
 // Clear prepares a run directory for its removal: it returns ErrBusy while a process of its last job lives, or may
-// live out of sight (in another container or on another machine), and removes the cgroups left by a dead keeper. A
-// directory in which no job was started needs no preparation.
+// live out of sight (in another container or on another machine, for which it may wait as Local.Adopt does), and removes
+// the cgroups left by a dead keeper. A directory in which no job was started needs no preparation.
 func Clear(runDir string) error {
 	for _, dir := range JobDirs(runDir) {
 		if err := clearJob(dir); err != nil {
@@ -32,7 +31,8 @@ func clearJob(runDir string) error {
 			return fmt.Errorf("process %d of its job runs: %w", pid, ErrBusy)
 		}
 	}
-	if keeperElsewhere(runDir) {
+	h.RunDir = runDir
+	if keeperElsewhere(context.Background(), h) {
 		return fmt.Errorf("its supervisor is not visible from here: %w", ErrBusy)
 	}
 	return removeGroups(runDir)
@@ -57,7 +57,7 @@ func Living(runDir string) bool {
 
 // living returns the pid of a living process of a job, its keeper or its standby; 0 if none lives.
 func living(h Handle) int {
-	if now := resources.BootID(); h.BootID != "" && now != "" && now != h.BootID {
+	if !h.here() {
 		return 0
 	}
 	for _, p := range []process{{h.PID, h.Start}, {h.KeeperPID, h.KeeperStart}, {h.StandbyPID, h.StandbyStart}} {

@@ -188,6 +188,9 @@ func explainShortage(f *startFailure) {
 	case unix.ENOSPC:
 		f.Reason = "no space is left on the device (" + f.Reason + ")"
 		f.Advice = "free disk space in the state directory"
+	case unix.EDQUOT:
+		f.Reason = "the disk quota is used up (" + f.Reason + ")"
+		f.Advice = "free disk space in the state directory, or raise the quota"
 	case unix.EROFS:
 		f.Advice = "choose a state directory that can be written"
 	case unix.ETXTBSY:

@@ -175,7 +175,7 @@ func (e Exit) asStopped() Exit {
 // endLost ends a job that has neither processes nor an exit record. The time of the end is now if the agent observed it
 // (watched), otherwise the last modification that the run directory shows.
 func (j *job) endLost(watched bool) {
-	if j.enforce != nil && j.here() {
+	if j.enforce != nil && j.handle.here() {
 		j.enforce.Remove() // the keeper's task, but the keeper is dead
 	}
 	at, sign := time.Now(), ""

@@ -281,7 +281,7 @@ func (k *keeper) finish() int {
 	if e.Outlived != "" {
 		e.MainRan = mainRan
 	}
-	e.PeakMemoryGiB, e.CPUSeconds, e.PeakAtMost = k.usage(o.oomKills > 0)
+	k.usage(&e, o.oomKills > 0)
 	if _, err := resources.ReleasePower(k.dir); err != nil { // before the record: the agent may then start the next job
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -345,35 +345,35 @@ func (k *keeper) drain() (lost int64) {
 // cannot be killed, keeps the pipe open.
 const drainWithin = time.Second
 
-// usage returns the job's peak memory in GiB and its processor time in seconds.
+// usage sets the job's peak memory and its processor time.
 //
 // The memory is the cgroup's without page cache, sampled each second, or the kernel's own peak if the limit was
-// reached. Without a cgroup, and for a job too short to sample well if it is larger, it is the peak of the largest
-// single process, which is never below that of the trampoline, some 40 MiB: atMost reports that it is hardly more.
-func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64, atMost bool) {
+// reached. Without a cgroup, and for a job too short to sample well if it is larger, it is the largest resident set of a
+// single process (PeakResident), which is never below that of the trampoline, some 40 MiB: PeakAtMost reports that it is hardly
+// more.
+func (k *keeper) usage(e *Exit, oom bool) {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &ru) == nil {
 		cpu := time.Duration(ru.Utime.Nano() + ru.Stime.Nano()).Seconds()
 		peak := float64(ru.Maxrss) / (1 << 20) // the kernel gives KiB
-		cpuSeconds, peakGiB, atMost = &cpu, &peak, ru.Maxrss <= k.beforeKiB+beforeMargin
+		e.CPUSeconds, e.PeakMemoryGiB, e.PeakResident, e.PeakAtMost = &cpu, &peak, true, ru.Maxrss <= k.beforeKiB+beforeMargin
 	}
 	if k.enforce == nil {
-		return peakGiB, cpuSeconds, atMost
+		return
 	}
 	if cpu, ok := k.enforce.CPUSeconds(); ok {
-		cpuSeconds = &cpu
+		e.CPUSeconds = &cpu
 	}
 	_, peak, ok := k.enforce.Memory()
 	gib := float64(peak)
 	if mark, marked := k.enforce.KernelPeak(); oom && marked {
-		gib, peakGiB = float64(mark), nil
+		gib, e.PeakMemoryGiB = float64(mark), nil
 	} else if !ok {
-		return peakGiB, cpuSeconds, atMost
+		return
 	}
-	if k.samples >= fewSamples || peakGiB == nil || gib > *peakGiB {
-		peakGiB, atMost = &gib, false
+	if k.samples >= fewSamples || e.PeakMemoryGiB == nil || gib > *e.PeakMemoryGiB {
+		e.PeakMemoryGiB, e.PeakResident, e.PeakAtMost = &gib, false, false
 	}
-	return peakGiB, cpuSeconds, atMost
 }
 
 // record sends the end to the agent and writes exit.json into the reserved space. It returns the keeper's exit code.

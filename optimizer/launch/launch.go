@@ -79,6 +79,9 @@ type Exit struct {
 	CPUSeconds    *float64 `json:"cpu_seconds"`
 	// PeakAtMost reports that PeakMemoryGiB is that of the process that became the job: its own peak is no more.
 	PeakAtMost bool `json:"peak_at_most,omitempty"`
+	// PeakResident reports that PeakMemoryGiB is the largest resident set of one process, which includes the pages of files that
+	// it maps: no measurement of the job's memory.
+	PeakResident bool `json:"peak_resident,omitempty"`
 	// Held is the time for which an engine held the job's place, and charges; 0 means Ran.
 	Held time.Duration `json:"held_ns,omitempty"`
 	// Share is the part of Held that is paid of a place shared with other jobs; 0: all of it.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,6 +65,49 @@ func TestTotals(t *testing.T) {
 			t.Errorf("exit = %+v, want the processor time of both children, a little above 0.6 s", e)
 		}
 	})
+}
+
+// sampledMemory is an enforcer that has sampled a peak below the mark of the kernel.
+type sampledMemory struct {
+	enforcer
+	peak, mark resources.GiB
+}
+
+func (s sampledMemory) Memory() (now, peak resources.GiB, ok bool) { return 0, s.peak, s.peak > 0 }
+func (s sampledMemory) KernelPeak() (resources.GiB, bool)          { return s.mark, true }
+func (sampledMemory) CPUSeconds() (float64, bool)                  { return 0, false }
+
+// TestPeakResident: the resident set of a process, which includes the pages of files that it maps, is recorded as such, and only
+// where no better value of the peak memory is known.
+func TestPeakResident(t *testing.T) {
+	if err := exec.Command(selfExe(), asChild, "exit", "0").Run(); err != nil { // whose memory the kernel records
+		t.Fatal(err)
+	}
+	const tiny, huge = resources.GiB(1e-6), resources.GiB(1e6)
+	for name, c := range map[string]struct {
+		enforce  enforcer
+		samples  int
+		oom      bool
+		peak     resources.GiB // 0: that of the kernel's process
+		resident bool
+	}{
+		"without a cgroup":      {nil, 20, false, 0, true},
+		"a cgroup without data": {sampledMemory{peak: 0}, 20, false, 0, true},
+		"few samples":           {sampledMemory{peak: tiny}, fewSamples - 1, false, 0, true},
+		"few, but larger":       {sampledMemory{peak: huge}, fewSamples - 1, false, huge, false},
+		"enough samples":        {sampledMemory{peak: tiny}, fewSamples, false, tiny, false},
+		"at the limit":          {sampledMemory{peak: tiny, mark: 2 * tiny}, 1, true, 2 * tiny, false},
+	} {
+		var e Exit
+		k := &keeper{samples: c.samples}
+		if c.enforce != nil {
+			k.enforce = c.enforce
+		}
+		k.usage(&e, c.oom)
+		if e.PeakMemoryGiB == nil || e.PeakResident != c.resident || !c.resident && *e.PeakMemoryGiB != float64(c.peak) || c.resident && (*e.PeakMemoryGiB <= float64(tiny) || *e.PeakMemoryGiB >= float64(huge)) {
+			t.Errorf("%s: %+v, want %g, resident: %t", name, e, float64(c.peak), c.resident)
+		}
+	}
 }
 
 func TestOOMCounters(t *testing.T) {

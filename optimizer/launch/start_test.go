@@ -540,3 +540,16 @@ func TestApplyToNewProcesses(t *testing.T) {
 		t.Errorf("updated %v, not applied %q, %v; want %v", f.updated, not, err, want)
 	}
 }
+
+// TestStartWithoutSpace: a start for which there is no disk space, or no quota, is reported with this reason.
+func TestStartWithoutSpace(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{unix.ENOSPC: "no space is left", unix.EDQUOT: "the disk quota is used up"} {
+		f := shortage("write job.stdout", &fs.PathError{Op: "write", Path: "job.stdout", Err: errno})
+		if text := f.String(); !strings.HasPrefix(text, want) || !strings.Contains(text, "free disk space") {
+			t.Errorf("%v: %q, want %q, and the advice", errno, text, want)
+		}
+		if err := f.err(nil, time.Now()); !errors.Is(err, errno) {
+			t.Errorf("%v is not %v", err, errno)
+		}
+	}
+}

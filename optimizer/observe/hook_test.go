@@ -84,6 +84,32 @@ func TestHook(t *testing.T) {
 	}
 }
 
+// TestHookWithPyTorch: the copy of the observer in the module counts a loop of the script like the observer.
+func TestHookWithPyTorch(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string]func(o *observed) []string{
+		"observer in the process": func(o *observed) []string { return o.in.Environ(o.env) },
+		"own copy":                func(o *observed) []string { return append(o.env, dirVariable+"="+o.in.Reports) },
+	} {
+		o := newObserved(t)
+		o.writeHook()
+		if out, code := o.exec(env(o), o.python, o.write("script.py", `
+import optimize_hook, torch
+optimize_hook.active()
+optimizer, loader = torch.optim.SGD(), torch.utils.data.DataLoader(list(range(20)), 2)
+for epoch in range(3):
+    for batch in loader: optimizer.step()
+`)); code != 0 {
+			t.Fatalf("%s: exit %d: %s", name, code, out)
+		}
+		f := o.poll()
+		if len(o.rows) == 0 || len(f.Failures) > 0 {
+			t.Fatalf("%s: %+v", name, f)
+		}
+		want(t, name, columns(o), "30 - 3 3 2 -")
+	}
+}
+
 // TestHookSavesOnRequest: a request for a checkpoint and the end reaches the user's function.
 func TestHookSavesOnRequest(t *testing.T) {
 	o := newObserved(t)

@@ -92,6 +92,7 @@ type LogReader struct {
 	given      extent          // totals of all returned rows
 	thinned    map[string]bool // logs of which parts were skipped
 	first      *float64        // first epoch that the present launch has printed
+	second     *float64        // the first one above that
 	mentioned  float64         // the last one without a result, which may be a setting: "decay at epoch 60"
 	continued  bool            // the run began under an earlier agent, and no job was launched since
 	lastStep   float64         // last step read from the previous location of a document that moves
@@ -159,13 +160,16 @@ func (r *LogReader) FirstPrinted() (epoch float64, ok bool) {
 	return *r.first, true
 }
 
+// PrintsEachEpoch reports whether the second epoch that the job has printed since Relaunched is the one after the first.
+func (r *LogReader) PrintsEachEpoch() bool { return r.second != nil && *r.second == *r.first+1 }
+
 // Relaunched forgets the first epoch that was printed, because the job starts again, and what it writes again counts. In a log
 // that was not found in an earlier agent, what the earlier launches wrote does not: it would look like a training that began again.
 func (r *LogReader) Relaunched() {
 	if r.continued {
 		r.find.start, r.find.past, r.continued = time.Now(), recordEarlierLogs([]string{r.options.Named}, r.options.dirs()), false
 	}
-	r.first, r.mentioned = nil, math.Inf(1)
+	r.first, r.second, r.mentioned = nil, nil, math.Inf(1)
 	for _, f := range []*file{r.named, r.own} {
 		if f != nil && f.tail != nil {
 			f.tail.Again()
@@ -227,11 +231,16 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	for i := range printed {
 		r.results.At = printed[i].At
 		addResults(&r.results, &printed[i])
-		if e, ok := printed[i].Value(trainlog.Epoch); ok && r.first == nil {
+		e, ok := printed[i].Value(trainlog.Epoch)
+		switch {
+		case !ok:
+		case r.first == nil:
 			if hasAny(&printed[i], resultColumns) || e >= r.mentioned && e <= r.mentioned+1 {
 				r.first = &e
 			}
 			r.mentioned = e
+		case r.second == nil && e > *r.first:
+			r.second = &e
 		}
 	}
 	for _, f := range []*file{r.named, r.own} {

@@ -34,6 +34,29 @@ for epoch in range(epochs):
         if done >= args.steps: break
 `
 
+// leftAt is a single pass over up to ten batches.
+const leftAt = `
+import itertools, os
+loader, most, debug = torch.utils.data.DataLoader(list(range(20)), 2), %s, False
+for i, batch in %s:
+    %s
+    optimizer.step()
+    %s
+`
+
+// limitedTo is a training in passes of ten batches, which end at a number of steps.
+const limitedTo = `
+def train(epochs, most, debug, done=0):
+    loader = torch.utils.data.DataLoader(list(range(20)), 2)
+    for epoch in range(epochs):
+        for batch in loader:
+            optimizer.step()
+            done += 1
+            %s
+        %s
+train(%d, %s, False)
+`
+
 // TestLoops: the length of a training by the loops of the script around it, in epochs or steps; empty if unknown.
 func TestLoops(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -116,6 +139,44 @@ def endless(loader):
 batches = endless(torch.utils.data.DataLoader(list(range(10)), 2))
 for it in range(30): next(batches); optimizer.step()
 `, "30 steps"},
+		"batches replayed by cycle": {`
+import itertools
+batches = itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))
+for it in range(40):
+    next(batches); optimizer.step()
+`, "8 epochs40 steps"},
+		"batches replayed by cycle, in a loop left early": {`
+import itertools
+batches = itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))
+for it in range(400):
+    next(batches); optimizer.step()
+    if it == 40: break
+`, "400 steps at most"},
+		"a loop over cycle": {`
+import itertools
+numbers = itertools.count(1)
+for batch in itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2)):
+    optimizer.step()
+    if next(numbers) == 40: break
+`, ""},
+		"a loop over cycle and a range": {`
+import itertools
+for it, batch in zip(range(40), itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))): optimizer.step()
+`, "8 epochs"},
+		"a loop over cycle, ended by its index": {`
+import itertools
+for it, batch in enumerate(itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2))):
+    optimizer.step()
+    if it == 39: break
+`, "8 epochs"},
+		"a loop over cycle, ended by a counter": {`
+import itertools
+batches, done = itertools.cycle(torch.utils.data.DataLoader(list(range(10)), 2)), 0
+for batch in batches:
+    optimizer.step()
+    done += 1
+    if done == 40: break
+`, "8 epochs"},
 		"a bar for each epoch": {`
 class tqdm:
     __module__ = "tqdm.std"
@@ -138,6 +199,38 @@ for n in range(9):
 		"a counter that reaches no limit":              {fmt.Sprintf(countedTo, 31, "done += 1", "pass"), "3 epochs"},
 		"a counter of something else":                  {fmt.Sprintf(countedTo, 23, "if i % 2: done += 1", "pass"), "3 epochs"},
 		"a counter of other steps":                     {fmt.Sprintf(countedTo, 50, "done += 2", "pass"), "3 epochs"},
+		"a single pass left at a limit of its index":   {fmt.Sprintf(leftAt, "4", "enumerate(loader)", "if i >= most: break", ""), "0.5 epochs"},
+		"a single pass left after a number of steps":   {fmt.Sprintf(leftAt, "4", "enumerate(loader)", "", "if debug or i + 1 == 9: break\n    if i + 1 == most: break"), "0.4 epochs"},
+		"a single pass left at an optional limit":      {fmt.Sprintf(leftAt, "4", "enumerate(loader, 1)", "", "if most is not None and i >= most: break"), "0.4 epochs"},
+		"a single pass left at a limit in a branch":    {fmt.Sprintf(leftAt, "4", "enumerate(loader, 1)", "", "if most != -1:\n        if i >= most: break"), "0.4 epochs"},
+		"a single pass left at no limit":               {fmt.Sprintf(leftAt, "-1", "enumerate(loader)", "", "if most > 0 and i >= most: break"), "1 epochs"},
+		"a single pass left at a limit that is None":   {fmt.Sprintf(leftAt, "None", "enumerate(loader)", "", "if most is not None and i >= most: break"), "1 epochs"},
+		"a single pass left at a limit beyond its end": {fmt.Sprintf(leftAt, "40", "enumerate(loader)", "", "if i >= most: break"), "1 epochs"},
+		"a single pass left for debugging":             {fmt.Sprintf(leftAt, "4", "enumerate(loader)", "", "if debug and i >= most: break"), "1 epochs"},
+		"a single pass left by an unknown condition":   {fmt.Sprintf(leftAt, "4", "enumerate(loader)", "", "if i >= most and os.path.exists('stop'): break"), "1 epochs"},
+		"a single pass left by a condition that is set": {fmt.Sprintf(leftAt, "4", "enumerate(loader)", "debug = i > 6",
+			"if not debug and i >= 8: break"), "1 epochs"},
+		"a single pass beside a range":                   {fmt.Sprintf(leftAt, "4", "zip(range(most), loader)", "", ""), "0.4 epochs"},
+		"a single pass before a range":                   {fmt.Sprintf(leftAt, "4", "enumerate(zip(loader, range(most)))", "", ""), "0.4 epochs"},
+		"a single pass beside a longer range":            {fmt.Sprintf(leftAt, "40", "zip(range(most), loader)", "", ""), "1 epochs"},
+		"a single pass beside numbers without an end":    {fmt.Sprintf(leftAt, "4", "zip(itertools.count(), loader)", "", ""), "1 epochs"},
+		"all passes ended by a limit of steps":           {fmt.Sprintf(limitedTo, "if done >= most: break", "if done >= most: break", 3, "9"), "0.9 epochs"},
+		"all passes ended by a limit in the second":      {fmt.Sprintf(limitedTo, "if done >= most: break", "if done >= most: break", 4, "14"), "1.4 epochs"},
+		"all passes ended by a return":                   {fmt.Sprintf(limitedTo, "if done >= most: return", "", 3, "12"), "1.2 epochs"},
+		"all passes ended by an optional limit of steps": {fmt.Sprintf(limitedTo, "if most and done >= most: break", "if most and done >= most: break", 3, "12"), "1.2 epochs"},
+		"all passes ended by no limit of steps":          {fmt.Sprintf(limitedTo, "if most and done >= most: break", "if most and done >= most: break", 3, "0"), "3 epochs"},
+		"all passes ended by a limit of -1":              {fmt.Sprintf(limitedTo, "if done == most: break", "if done == most: break", 3, "-1"), "3 epochs"},
+		"all passes ended by a limit that is None":       {fmt.Sprintf(limitedTo, "if most is not None and done >= most: return", "", 3, "None"), "3 epochs"},
+		"all passes ended by a limit for debugging":      {fmt.Sprintf(limitedTo, "if debug:\n                if done >= 23: return", "", 3, "0"), "3 epochs"},
+		"a function for each pass that returns at a limit": {`
+loader = torch.utils.data.DataLoader(list(range(20)), 2)
+def train(done, most):
+    for batch in loader:
+        optimizer.step()
+        done += 1
+        if done >= most: return done
+for epoch in range(3): train(0, 12)
+`, "3 epochs"},
 		"left early at a limit that is not set":        {fmt.Sprintf(updatesTo, "None", "args.kl is not None and kl > args.kl", "break", ""), "60 steps"},
 		"left early at a limit of 0":                   {fmt.Sprintf(updatesTo, "0", "args.kl and kl > args.kl", "break", ""), "60 steps"},
 		"left early at a limit that is tested outside": {fmt.Sprintf(updatesTo, "None", "args.kl is not None", "if kl > args.kl: break", ""), "60 steps"},
@@ -389,6 +482,56 @@ search(train)
 			}
 		})
 	}
+}
+
+// TestPositionAtALimit: the epoch and the total in the midst of a pass that ends at a limit of steps.
+func TestPositionAtALimit(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"0.1 of 0.2": `
+for i, batch in enumerate(loader, 1):
+    optimizer.step()
+    if i == 10: torch.save({}, "last.pt")
+    if i >= 20: break
+`,
+		"0.1 of 0.5": `
+done = 0
+for epoch in range(3):
+    for batch in loader:
+        optimizer.step()
+        done += 1
+        if done == 10: torch.save({}, "last.pt")
+        if done >= 50: break
+    if done >= 50: break
+`,
+		"0.1 of 3": `
+done = 0
+for epoch in range(3):
+    for batch in loader:
+        optimizer.step()
+        done += 1
+        if done == 10: torch.save({}, "last.pt")
+        if done >= 50: break
+    if done >= 51: break
+`,
+	} {
+		o := newObserved(t)
+		o.must("import torch\noptimizer, loader = torch.optim.SGD(), torch.utils.data.DataLoader(list(range(200)), 2)\n" + script)
+		want(t, "position", o.at(10), name)
+	}
+}
+
+// at returns the epoch and the total of the first row at a step.
+func (o *observed) at(step float64) string {
+	for i := range o.rows {
+		r := &o.rows[i].Row
+		if s, _ := r.Value(trainlog.Step); s == step {
+			epoch, _ := r.Value(trainlog.Epoch)
+			total, _ := r.Value(trainlog.TotalEpochs)
+			return fmt.Sprintf("%.4g of %.4g", epoch, total)
+		}
+	}
+	return "no row"
 }
 
 // TestTrainingsLeft checks how many trainings by a framework are left, as reported first in each, and the last total.

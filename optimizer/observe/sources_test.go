@@ -61,18 +61,22 @@ func TestTextIsALogWithoutOutput(t *testing.T) {
 }
 
 // TestFirstPrinted: the first epoch of a launch is that of its first result, or of a line that the next epoch follows; a setting
-// is neither.
+// is neither. The second one, which other results of the first may precede, shows whether each epoch is printed.
 func TestFirstPrinted(t *testing.T) {
-	for text, want := range map[string]float64{
-		"decay at epoch 61\nEpoch 21 loss 0.5\n": 21, "decay at epoch 61\nEpoch 21\nEpoch 22\nEpoch 23\n": 21, "warmup until epoch 5\n": 0, "Epoch 3/9\n": 2,
+	for text, want := range map[string]struct {
+		first float64
+		each  bool
+	}{
+		"decay at epoch 61\nEpoch 21 loss 0.5\n": {21, false}, "decay at epoch 61\nEpoch 21\nEpoch 22\nEpoch 23\n": {21, true}, "warmup until epoch 5\n": {0, false},
+		"Epoch 3/9\n": {2, false}, "Epoch 1 loss 3\nEpoch 6 loss 2\nEpoch 7 loss 1\n": {1, false}, "Epoch 1 loss 3\nEpoch 1 loss 2\nEpoch 2 loss 1\n": {1, true},
 	} {
 		j := startJob(t, LogOptions{Dir: t.TempDir()}, "")
 		if err := os.WriteFile(j.reader.options.Stdout, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		j.poll()
-		if e, ok := j.reader.FirstPrinted(); e != want || ok != (want > 0) {
-			t.Errorf("%q: first printed epoch %g, %t, want %g", text, e, ok, want)
+		if e, ok := j.reader.FirstPrinted(); e != want.first || ok != (want.first > 0) || j.reader.PrintsEachEpoch() != want.each {
+			t.Errorf("%q: first printed epoch %g, %t, each %t, want %+v", text, e, ok, j.reader.PrintsEachEpoch(), want)
 		}
 	}
 }

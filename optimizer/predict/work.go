@@ -197,7 +197,7 @@ func leastCPUs(q *Question, same []history.Entry) float64 {
 		return 0
 	}
 	for _, e := range same {
-		if busy := e.CPUUtil / 100 * e.Observed.CPUs; busy > 0 {
+		if busy := e.CPUUtil / 100 * e.Observed.CPUs / float64(max(1, e.Observed.Nodes)); busy > 0 {
 			return busy
 		}
 	}

@@ -146,7 +146,7 @@ func (f *facts) sameConditions(machineCPUs float64) bool {
 		if s.CPUN > 0 && len(s.Blocks) > 0 {
 			foreign[k], samples[k] = foreign[k]+s.Foreign, samples[k]+float64(s.CPUN)
 			free := machineCPUs - s.Foreign/float64(s.CPUN)
-			short[k] = math.Max(short[k], float64(s.Allocation.CPUs)-foreignSlack-free)
+			short[k] = math.Max(short[k], s.cpus()-foreignSlack-free)
 		}
 	}
 	if samples[0] == 0 || samples[1] == 0 || short[0] <= 0 && short[1] <= 0 {

@@ -35,6 +35,7 @@ type checkpointTracker struct {
 	others  map[string]claim
 	fresh   bool          // the newest one appeared in this tick
 	resumed bool          // the running process was started from a checkpoint of the script
+	newer   bool          // that one may contain more than the reported progress
 	lookAt  time.Duration // elapsed time of the next scan
 	soonest time.Duration // elapsed time before which not even a report leads to a scan, so that scans take at most 2 % of the time
 }
@@ -118,10 +119,11 @@ func (r *run) scanCheckpoints(force bool) {
 		return
 	}
 	if id := newest.Path + newest.Time.String(); id != s.newest {
-		s.newest, s.done, s.fresh = id, r.positionOf(newest), true
+		s.newest, s.fresh = id, true
 		s.times = append(s.times, now-r.Clock.Now().Sub(newest.Time))
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
+	s.done = r.positionOf(newest) // its report may follow, and the unit of work may change
 	r.noteCheckpoint()
 }
 
@@ -385,8 +387,7 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	reports := slices.ContainsFunc(r.checkpoints.files, r.reported)
 	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f observe.CheckpointFile) bool {
 		torn := reports && !r.reported(f) // the observer reports a save when it is complete
-		directory := f.Kind == observe.HuggingFace
-		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
+		return torn || !r.resumption.Takes(f.Kind == observe.HuggingFace)
 	})
 	usable = r.withProgress(usable)
 	for _, f := range usable {
@@ -531,18 +532,18 @@ func (r *run) checkResumption() {
 		if r.First == nil {
 			r.First = &printed
 		}
+		r.Each = r.Each || r.log.PrintsEachEpoch()
 		return
-	case r.First == nil || r.observer == nil || r.Origin.Unit != "epoch" || r.Origin.Position < 1 || printed > *r.First:
+	case r.First == nil || r.observer == nil || r.Origin.Unit != "epoch" || r.Origin.Position < 1:
+		return
+	case printed > *r.First:
+		r.raiseOrigin(printed - *r.First)
 		return
 	case *r.First > 1 && printed >= r.Origin.Position: // it prints every few epochs
 		return
 	}
 	from := r.Origin.Position
-	r.Origin = origin{}
-	r.Progress.Done, r.Progress.haveMark = max(0, r.Progress.Done-from), false
-	for _, c := range r.observer.facts.Checkpoints {
-		r.Positions[filepath.Clean(c.Path)] = r.observer.position(r.Progress.Unit, c)
-	}
+	r.moveOrigin(origin{}, max(0, r.Progress.Done-from))
 	switch {
 	case !r.stopsIfRewound():
 		r.Progress.lose(spentAbove(0))
@@ -555,6 +556,27 @@ func (r *run) checkResumption() {
 	r.Progress.lose(spentAbove(0))
 	r.checkpoints.done -= from
 	r.event(Warning, "the training began again: resumed from its checkpoint at epoch %g it prints epoch %g first, as at its beginning, and it has replaced the checkpoint; progress is counted from the beginning", from, printed)
+}
+
+// raiseOrigin counts the running process from the epoch at which it has begun, by what it prints: it was resumed from a checkpoint that
+// replaced the reported one. The observer reports no more than two saves per second.
+func (r *run) raiseOrigin(to float64) {
+	from := r.Origin.Position
+	if !r.checkpoints.newer || !r.Each || to <= from {
+		return
+	}
+	r.moveOrigin(origin{r.Origin.Unit, to}, r.Progress.Done+to-from)
+	r.event(Info, "the training continues after epoch %g: its checkpoint was saved after the last report, of epoch %g", to, from)
+}
+
+// moveOrigin sets the position from which the running process is counted, and with it the progress and the positions of its checkpoints.
+func (r *run) moveOrigin(to origin, done float64) {
+	r.Origin, r.Progress.Done, r.Progress.haveMark, r.Course = to, done, false, nil
+	for _, c := range r.observer.facts.Checkpoints {
+		if path := r.pathOf(c); !math.IsNaN(r.observer.position(r.Progress.Unit, c)) {
+			r.Positions[path] = r.observer.position(r.Progress.Unit, c)
+		}
+	}
 }
 
 // stopsIfRewound reports whether the running job is stopped if it begins again: it was started from a checkpoint. One that keeps its

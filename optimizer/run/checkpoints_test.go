@@ -1,10 +1,13 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,5 +153,226 @@ func TestScanAtAReport(t *testing.T) {
 				s.clock.advance(100 * c.reading)
 			}
 		})
+	}
+}
+
+// TestCheckpointOfAnInstalledCommand: a command without a readable script, the resume argument of which its user names, continues from
+// the newest checkpoint, be it a directory of Hugging Face or a file.
+func TestCheckpointOfAnInstalledCommand(t *testing.T) {
+	for name, files := range map[string][]string{
+		"directories": {"checkpoint-2", "checkpoint-4"}, "a directory": {"ckpt_step_2.pt", "checkpoint-4"}, "a file": {"checkpoint-2", "ckpt_step_4.pt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			save := func(a *actor, name string) {
+				path := filepath.Join(s.cfg.Dir, name)
+				if strings.HasPrefix(name, "checkpoint-") {
+					if err := os.Mkdir(path, 0o700); err != nil {
+						t.Error(err)
+					}
+					s.save(filepath.Join(name, "model.safetensors"), "state")
+					s.save(filepath.Join(name, "trainer_state.json"), fmt.Sprintf(`{"global_step": %d}`, a.epoch))
+					now := s.clock.Now()
+					os.Chtimes(path, now, now)
+				} else {
+					s.save(name, "state")
+				}
+				a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1})
+			}
+			s.play = func(a *actor) launch.Exit {
+				a.begins(nil)
+				if a.n > 1 {
+					a.epoch = 4
+				}
+				for a.epoch < 9 && a.step(9, 1) {
+					if a.n == 1 && a.epoch%2 == 0 {
+						save(a, files[a.epoch/2-1])
+					}
+					if a.n == 1 && a.epoch == 4 {
+						return failed(1)
+					}
+				}
+				return finished
+			}
+			s.cfg.Train, s.cfg.Args = "", []string{"python3", "-m", "installed.train"}
+			res := s.run()
+			want := filepath.Join(s.cfg.Dir, files[1])
+			if c := res.Record.Checkpoint; res.Code != CodeTraining || c == nil || c.Path != want {
+				t.Fatalf("exit %d (%v), checkpoint %+v, want %s", res.Code, res.Err, c, want)
+			}
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
+				t.Fatalf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+			}
+			if on := s.started(); !slices.Contains(on[1].command.Args, want) {
+				t.Errorf("started with %q, want %s", on[1].command.Args, want)
+			}
+		})
+	}
+}
+
+// TestPositionInAnotherUnit: when the unit of work changes from steps to epochs at the end of the first epoch, the position of an
+// earlier checkpoint is that of its report in epochs; without one it is unknown.
+func TestPositionInAnotherUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		epoch any
+		want  float64
+	}{"reported": {0.5, 0.5}, "unknown": {nil, math.NaN()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(nil)
+				for a.epoch < 39 {
+					if a.progress(1, map[string]any{"step": a.epoch + 1}); a.epoch == 20 {
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("ckpt.pt", "state"), "step": 20, "epoch": c.epoch, "kind": "test", "seconds": 0.1})
+					}
+				}
+				a.progress(1, map[string]any{"step": 40, "epoch": 1, "total_epochs": 12})
+				return failed(1)
+			})
+			rec := s.run().Record
+			known := !math.IsNaN(c.want)
+			switch at := rec.Checkpoint; {
+			case rec.Training.Unit != "epoch" || float64(rec.Outcome.Epochs) != 1 || float64(rec.Training.TotalUnits) != 12:
+				t.Errorf("%v of %v %ss, want 1 of 12 epochs", rec.Outcome.Epochs, rec.Training.TotalUnits, rec.Training.Unit)
+			case at == nil || at.Units.Known() != known || at.RiskUnits.Known() != known:
+				t.Errorf("checkpoint %+v, want one at %g epochs", at, c.want)
+			case known && (float64(at.Units) != c.want || float64(at.RiskUnits) != 1-c.want):
+				t.Errorf("checkpoint of %v epochs, %v before the end; want %g", at.Units, at.RiskUnits, c.want)
+			}
+		})
+	}
+}
+
+// TestSavesFasterThanReports: a training that was killed after saves that were not reported is counted from the epoch at which it
+// continues, by what it prints; not if it does not print each epoch, nor if its checkpoint is the reported one.
+func TestSavesFasterThanReports(t *testing.T) {
+	const total = 9
+	for name, c := range map[string]struct {
+		every    int  // it prints each n-th epoch
+		replaced bool // by the saves after the report
+		atOnce   bool // nothing is read before it ends
+		want     float64
+	}{
+		"each epoch": {1, true, false, total}, "each epoch, at once": {1, true, true, total}, "each second one": {2, true, false, 7}, "the reported checkpoint": {1, false, false, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			trains := func(a *actor, epoch int, reports bool) bool {
+				facts := map[string]any{"event": "progress", "training": 1, "epoch": a.epoch + 1}
+				switch {
+				case reports && c.atOnce && a.n > 1:
+					a.epoch++
+					s.clock.advance(time.Second)
+					a.report(facts)
+				case !reports:
+					s.clock.advance(time.Second)
+				case !a.progress(1, facts):
+					return false
+				}
+				if (epoch-1)%c.every > 0 {
+					return true
+				}
+				out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+				if err == nil {
+					_, err = fmt.Fprintf(out, "Epoch %d loss %g\n", epoch, 1/float64(epoch))
+					err = errors.Join(err, out.Close())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return true
+			}
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"framework": "torch"})
+				if a.n > 1 { // it counts from the start of the process
+					if c.atOnce {
+						s.turns.Lock()
+						defer s.turns.Unlock()
+					}
+					for a.epoch < 4 && trains(a, 6+a.epoch, true) {
+					}
+					return finished
+				}
+				for a.epoch < 3 && trains(a, 1+a.epoch, true) {
+				}
+				a.report(map[string]any{"event": "checkpoint", "training": 1, "path": s.save("ckpt.pt", "state"), "step": 3, "epoch": 3, "kind": "torch.save", "seconds": 0.1})
+				for epoch := 4; epoch <= 5; epoch++ {
+					if trains(a, epoch, false); c.replaced {
+						s.save("ckpt.pt", "state")
+					}
+				}
+				return died("SIGKILL")
+			}
+			s.cfg.Restarts, s.cfg.Epochs = -1, total
+			res := s.run()
+			if res.Code != CodeTraining {
+				t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+			}
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != c.want {
+				t.Errorf("exit %d (%v), %v epochs; want %g", res.Code, res.Err, res.Record.Outcome.Epochs, c.want)
+			}
+		})
+	}
+}
+
+// TestWorkAfterACheckpoint: a training that is resumed from a checkpoint of unknown position is counted from the progress at the time
+// of that, so that the work that it repeats counts once.
+func TestWorkAfterACheckpoint(t *testing.T) {
+	for name, reported := range map[string]bool{"not reported": false, "replaced after its report": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, func(a *actor) launch.Exit {
+				a.begins(map[string]any{"framework": "torch"})
+				steps := map[int]int{1: 6, 2: 5}[a.n] // it counts from the start of the process
+				for a.epoch < steps && a.step(9, 1) {
+					if a.n == 1 && a.epoch == 2 && reported {
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.stage.save("ckpt.pt", "state"), "step": 2, "kind": "torch.save", "seconds": 0.1})
+					}
+					if a.n == 1 && a.epoch == 4 {
+						a.stage.save("ckpt.pt", "state")
+					}
+				}
+				if a.n == 1 {
+					return died("SIGKILL")
+				}
+				return finished
+			})
+			s.cfg.Restarts = -1
+			res := s.run()
+			if res.Code != CodeTraining {
+				t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+			}
+			s.clock.advance(time.Hour)
+			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
+				t.Errorf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+			}
+		})
+	}
+}
+
+// TestProgressAt: between two points the progress is proportional to the time, also after older ones were dropped; between two launches
+// it is that of the first one.
+func TestProgressAt(t *testing.T) {
+	var f facts
+	second := func(s float64) time.Time { return time.Unix(0, 0).Add(at(s)) }
+	f.Progress.Done = 7
+	if got := f.progressAt(second(5)); got != 7 {
+		t.Errorf("without points: %g, want the present progress", got)
+	}
+	for s := range 2001 {
+		f.Progress.Done = float64(min(2*s, 1000))
+		f.noteProgress(second(float64(s)))
+	}
+	f.Progress.Done = 400
+	f.noteProgress(second(3000))
+	if len(f.Course) > maxCourse {
+		t.Errorf("%d points", len(f.Course))
+	}
+	for s, want := range map[float64]float64{-1: 0, 0: 0, 0.5: 1, 250.25: 500.5, 498.5: 997, 500: 1000, 1200: 1000, 2500: 1000, 3000: 400, 4000: 400} {
+		if got := f.progressAt(second(s)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("at %g s: %g, want %g", s, got, want)
+		}
 	}
 }

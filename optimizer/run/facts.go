@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -69,6 +70,8 @@ type facts struct {
 	Left          bool           `json:"left,omitempty"`
 	FirstBaseline *firstBaseline `json:"first_baseline,omitempty"`
 	observed
+	// Course is the progress over time, see progressAt.
+	Course []point `json:"course,omitempty"`
 
 	// Written by saveState.
 	MeterState  json.RawMessage      `json:"meter"`
@@ -92,6 +95,7 @@ type observed struct {
 	Weights   map[string]bool      `json:"weights,omitempty"`   // paths of files that contain weights alone
 	Framework string               `json:"framework,omitempty"` // of the latest training; kept across launches
 	First     *float64             `json:"first,omitempty"`     // the first epoch that the training printed, from its beginning
+	Each      bool                 `json:"each,omitempty"`      // it printed the next one after that
 	Origin    origin               `json:"base"`                // position from which the running process continued
 }
 
@@ -99,6 +103,44 @@ type observed struct {
 type origin struct {
 	Unit     string  `json:"unit"` // empty: not resumed, or from an unknown position
 	Position float64 `json:"position"`
+}
+
+// point is the progress at a time.
+type point struct {
+	At   time.Time `json:"at"`
+	Done float64   `json:"done"`
+}
+
+// maxCourse bounds the number of points of Course; beyond it, each second one of the older half is dropped.
+const maxCourse = 64
+
+// noteProgress adds the present progress, as of a time, to the course. Of equal ones the first and the last are kept.
+func (f *facts) noteProgress(at time.Time) {
+	c, now := f.Course, point{at, f.Progress.Done}
+	if n := len(c); n > 1 && c[n-1].Done == now.Done && c[n-2].Done == now.Done {
+		c[n-1] = now
+		return
+	}
+	if c = append(c, now); len(c) > maxCourse {
+		for i := range maxCourse / 4 {
+			c[i] = c[2*i]
+		}
+		c = slices.Delete(c, maxCourse/4, maxCourse/2)
+	}
+	f.Course = c
+}
+
+// progressAt returns the progress at a time: between two points of the course in proportion, but not between two launches.
+func (f *facts) progressAt(t time.Time) float64 {
+	n := slices.IndexFunc(f.Course, func(p point) bool { return p.At.After(t) })
+	switch {
+	case n < 0:
+		return f.Progress.Done
+	case n == 0:
+		return f.Course[0].Done
+	}
+	from, to := f.Course[n-1], f.Course[n]
+	return from.Done + math.Max(0, to.Done-from.Done)*float64(t.Sub(from.At))/float64(to.At.Sub(from.At))
 }
 
 // bootID identifies this boot of the machine: monotonic times of another boot are not comparable. It is read once,
@@ -202,6 +244,29 @@ func (r *run) enforced(a resources.Allocation) resources.Allocation {
 // whole reports whether an allocation has all CPUs of this machine, or as many as the quota of its container allows.
 func (r *run) whole(a resources.Allocation) bool {
 	return r.alone() && a.CPUs >= int(r.Host.CPUs)
+}
+
+// quota returns the number of CPUs that the quota of this container allows, if it is not a whole number; 0 otherwise, and where
+// the job may have only a part of them.
+func (f *facts) quota() float64 {
+	if f.Host.Described != "" || f.Config.elsewhere() || f.Config.Divided || f.Host.CPUs == math.Trunc(f.Host.CPUs) {
+		return 0
+	}
+	return f.Host.CPUs
+}
+
+// granted returns the number of CPUs that an allocation has. A whole one has those of the quota, which are more than the whole
+// number allocated or, below 1, fewer.
+func (r *run) granted(a resources.Allocation) float64 {
+	if q := r.quota(); q > 0 && r.whole(a) {
+		return q
+	}
+	return float64(a.CPUs)
+}
+
+// cpuUtil returns the latest utilization of the CPUs that the job has, in percent.
+func (r *run) cpuUtil() float64 {
+	return r.sampler.last.Tree.CPUPercent / cmp.Or(r.granted(r.Current), 1)
 }
 
 // wholeNode reports whether an allocation has all CPUs of a node of an engine, which no scheduler of several jobs divides.

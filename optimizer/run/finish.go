@@ -184,11 +184,13 @@ func (r *run) refresh(final bool) {
 	var all Segment
 	for _, s := range r.Progress.Segments {
 		all.Taken, all.CPUN = all.Taken+s.Taken, all.CPUN+s.CPUN
+		o.GrantedCPUs = s.GrantedCPUs
 	}
 	o.TakenCPUs = all.taken()
 	rate, unit := r.Progress.throughput()
 	o.Throughput, o.ThroughputUnit = journal.Number(rate), unit
-	o.PeakMemoryGiB, o.EnergyJoules = journal.Number(m[sla.Memory].Value), journal.Unknown()
+	peak, _ := r.Progress.peakMemory()
+	o.PeakMemoryGiB, o.EnergyJoules = journal.Number(peak), journal.Unknown()
 	if r.sampler.haveJ {
 		o.EnergyJoules = journal.Number(r.Joules)
 	}
@@ -250,7 +252,7 @@ func (r *run) countWaste(restartsUSD float64) {
 			add(&w.OverProvisioned, spare*float64(r.Rates.GiBHour)*hours)
 		}
 		if s.CPUN > 0 && s.Allocation.GPUs == 0 && r.Rates.Instance == 0 {
-			idle := float64(s.Allocation.CPUs)*(1-mean(s.CPUSum, s.CPUN)/100) - s.taken()
+			idle := s.cpus()*(1-mean(s.CPUSum, s.CPUN)/100) - s.taken()
 			add(&w.Idle, math.Max(0, idle)*float64(r.Rates.CPUHour)*hours)
 		}
 		if s.GPUN > 0 {

@@ -156,6 +156,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.continueFrom(from)
+	r.noteProgress(r.Clock.Now())
 	r.attach(j)
 	if (r.Lease != nil || r.Config.SLA.CostMaxUSD > 0) && r.queued == nil { // the budget lasts from the start of the job on
 		r.moveTimeLimit()
@@ -284,7 +285,8 @@ func (s *script) arguments(f *facts, a resources.Allocation, from *observe.Check
 // which the training was stopped.
 const rewriteMargin = 20 * time.Millisecond
 
-// continueFrom sets the progress to that of a checkpoint.
+// continueFrom sets the progress to that of a checkpoint. If the observer counts from the start of the process, a position that is unknown,
+// or of an earlier save to that path, is replaced by the progress at the time of the file.
 func (r *run) continueFrom(f *observe.CheckpointFile) {
 	if f == nil {
 		return
@@ -292,9 +294,14 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 	position, counts := r.positionOf(*f), r.observer != nil && relative[r.Framework]
 	saved, known := r.SavedAt[filepath.Clean(f.Path)]
 	rewritten := known && !r.Config.elsewhere() && f.Time.Sub(saved) > rewriteMargin
+	r.checkpoints.newer = counts && (rewritten || math.IsNaN(position))
+	done := r.Progress.Done
+	if f.Path != "" {
+		done = r.progressAt(f.Time.Add(rewriteMargin)) // the clock of file times is coarse
+	}
 	switch {
-	case counts && (math.IsNaN(position) || rewritten && position < r.Progress.Done): // counted from the start of the process, whatever it loads
-		position = math.Floor(r.Progress.Done)
+	case counts && (math.IsNaN(position) || rewritten && position < done): // counted from the start of the process, whatever it loads
+		position = math.Floor(done)
 	case !counts && r.resumption.How == inspect.ResumeItself:
 		position = math.NaN() // the script decides which snapshot it loads
 	}

@@ -231,6 +231,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		at = max(at, r.Progress.launchedAt())
 		done, total, unit, beside := r.Progress.Done, r.Progress.Total, r.Progress.Unit, r.Progress.beside.found
 		r.Progress.Add(&rows[i], at)
+		r.noteProgress(rows[i].At)
 		if p := &r.Progress; p.Done < done && p.Unit == unit && p.Rewound && !r.stopsIfRewound() { // see stopRewound
 			p.lose(spentAbove(math.Ceil(p.Done) - 1))
 		}
@@ -244,10 +245,24 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
 	r.dropPrintedTotal()
-	if before != "" && r.Progress.Unit != before { // the pace in another unit predicts nothing
-		r.model = nil
+	if r.Progress.Unit != before {
+		r.changeUnit(before)
 	}
 	return len(rows), err
+}
+
+// changeUnit drops what is known in the former unit of work: its pace predicts nothing in another one. The positions of the
+// checkpoints are taken again from the reports of the running process.
+func (r *run) changeUnit(before string) {
+	if before != "" {
+		r.model = nil
+	}
+	clear(r.Positions)
+	clear(r.SavedAt)
+	r.Course = nil
+	if r.observer != nil {
+		r.observer.reported = 0
+	}
 }
 
 // suggestPrintedTotal takes the total number of epochs from the job's output if another source counts the epochs and the
@@ -376,10 +391,10 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 // epochsEndFirst reports whether a training that counts steps of a total that was given to it has completed more of its
 // epochs, which limit it too: --training.max_epochs of spaCy beside the max_steps of its configuration.
 func (p *Progress) epochsEndFirst(row *trainlog.Row) bool {
-	epoch, _ := row.Value(trainlog.Epoch)
+	epoch, _ := row.Completed()
 	step, ok := row.Value(trainlog.Step)
 	epochs, steps := p.Hints["epoch"].Units, p.Hints["step"].Units
-	return ok && p.Unit == "step" && p.Total == steps && epochs > 0 && epoch/epochs > step/steps
+	return ok && !row.Undecided() && p.Unit == "step" && p.Total == steps && epochs > 0 && epoch/epochs > step/steps
 }
 
 // statedTotal returns the total that the row states in the unit of work.
@@ -429,7 +444,7 @@ func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 // restartCounting restarts counting in another unit: times in the old unit do not apply to it.
 func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
-	p.Earlier, p.Each, p.againAt, p.From, p.begun = 0, 0, 0, 0, 0
+	p.Earlier, p.Each, p.againAt, p.From, p.begun, p.Named = 0, 0, 0, 0, 0, namedEpoch{}
 	for _, s := range p.Segments {
 		s.Blocks, s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = nil, 0, 0, 0, 0, 0
 	}
@@ -437,10 +452,48 @@ func (p *Progress) restartCounting() {
 
 // position returns the row's value in the unit of work; false if the row has none or the unit is unknown.
 func (p *Progress) position(row *trainlog.Row) (float64, bool) {
-	if p.Unit == "" {
+	switch p.Unit {
+	case "":
 		return 0, false
+	case "epoch":
+		return row.Completed()
 	}
 	return row.Value(columnOf(p.Unit))
+}
+
+// namedEpoch is the epoch that the last row with a position names, completed or not.
+type namedEpoch struct {
+	At        float64 `json:"at"`
+	Undecided bool    `json:"undecided,omitempty"` // it counts as completed until the log shows that it has several rows per epoch
+}
+
+// completed returns the position of a row and records the epoch that it names. Once the log shows that it has several rows per
+// epoch, the epoch that counted as completed before is taken back.
+func (p *Progress) completed(row *trainlog.Row) (float64, bool) {
+	done, ok := p.position(row)
+	if !ok || p.Unit != "epoch" {
+		return done, ok
+	}
+	if p.claimed() && !row.Undecided() && p.Earlier+done < p.Done {
+		p.Done, p.begun, p.markDone = max(0, p.Done-1), max(0, p.begun-1), max(0, p.markDone-1)
+		seg := p.Current()
+		seg.FirstDone = max(0, seg.FirstDone-1)
+	}
+	epoch, _ := row.Value(trainlog.Epoch)
+	p.Named = namedEpoch{p.Earlier + epoch, row.Undecided()}
+	return done, ok
+}
+
+// claimed reports whether the last completed epoch may be in progress.
+func (p *Progress) claimed() bool { return p.Named.Undecided && p.Named.At == p.Done }
+
+// Finished reports whether the total is reached.
+func (p *Progress) Finished() bool { return p.Total > 0 && p.Done >= p.Total && !p.claimed() }
+
+// endOfLog completes the epoch that the last row of a job names that ended normally, and returns the rest as Remaining does.
+func (p *Progress) endOfLog() (float64, bool) {
+	p.Done, p.Named.Undecided = max(p.Done, p.Named.At), false
+	return p.Remaining()
 }
 
 // columnOf returns the log column of a unit of work.
@@ -502,7 +555,7 @@ func (p *Progress) follows(position, each float64) bool {
 // leavePreparation counts the training that begins from 0. What was timed before it does not apply to it; the start-up of the
 // present segment extends to its first row.
 func (p *Progress) leavePreparation() {
-	p.Done, p.haveMark, p.every, p.regular, p.From, p.begun = 0, false, 0, false, 0, 0
+	p.Done, p.haveMark, p.every, p.regular, p.From, p.begun, p.Named = 0, false, 0, false, 0, 0, namedEpoch{}
 	p.leave()
 	for _, s := range p.Segments {
 		s.BlockUnits, s.Units, s.Timed, s.StartDone, s.Reached = 0, 0, 0, 0, 0

@@ -350,7 +350,7 @@ func (r *run) observe() {
 	}
 	for _, c := range o.facts.Checkpoints[max(0, len(o.facts.Checkpoints)-(o.facts.Saves-o.reported)):] {
 		saved := r.savedAt(c)
-		c.Path = filepath.Clean(observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), saved, c.Took, r.savedUnderName))
+		c.Path = r.pathOf(c)
 		r.checkpoints.finder.Report(c.Path, saved)
 		r.checkpoints.lookAt = min(r.checkpoints.lookAt, r.checkpoints.soonest)
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
@@ -405,6 +405,11 @@ func (r *run) savedAt(c observe.Checkpoint) time.Time {
 		return r.Clock.Now().Add(c.At - o.clock.Monotonic() + r.checkpoints.fileClock)
 	}
 	return c.Wall
+}
+
+// pathOf returns the present path of a reported checkpoint.
+func (r *run) pathOf(c observe.Checkpoint) string {
+	return filepath.Clean(observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), r.savedAt(c), c.Took, r.savedUnderName))
 }
 
 // savedUnderName returns the end of the last observed save to a path; zero without one.

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -246,6 +247,52 @@ func TestFindOrphanedRun(t *testing.T) {
 			if warned := len(said) == 1 && strings.Contains(said[0], "differs in "+c.differs+";"); warned != (c.differs != "") || !warned && len(said) > 0 {
 				t.Errorf("warnings %q, want that it differs in %q", said, c.differs)
 			}
+		})
+	}
+}
+
+// TestOrphanBeyondItsLimits: an orphaned run whose job is lost, and whose limits are used up, cannot be resumed and is orphaned no
+// longer, so that the same command starts a new one; with higher limits it continues with the time and money until the end of its job.
+func TestOrphanBeyondItsLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		less, more Change
+	}{
+		"deadline": {Change{TimeMax: 10 * time.Second}, Change{TimeMax: time.Hour}},
+		"budget":   {Change{CostMaxUSD: 0.01}, Change{CostMaxUSD: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				if a.n == 1 {
+					a.stage.clock.advance(20 * time.Second)
+					a.stage.saved = 2
+					a.write("1,4,100,0.5\n", "2,4,100,0.4\n")
+					return launch.Exit{Reason: launch.Lost, Code: -1}
+				}
+				for a.begin(); a.epoch < 4; {
+					a.work(4, 10)
+				}
+				return finished
+			})
+			s.save("train.py", "")
+			dir, job := orphan(t, s, true)
+			<-job.Done()
+			s.clock.advance(time.Hour)
+			res := s.resume(dir.Dir(), c.less)
+			if !errors.Is(res.Err, ErrNotResumable) || !strings.Contains(res.Err.Error(), name) || res.Code != CodeUsage || len(s.started()) != 1 {
+				t.Errorf("exit %d, %v after %d launches; want %v by the %s after one", res.Code, res.Err, len(s.started()), ErrNotResumable, name)
+			}
+			rec, err := journal.ReadRecord(dir.Dir())
+			if err != nil || rec.State != journal.Failed || rec.Exit == nil || rec.Exit.Reason != "lost" {
+				t.Fatalf("record %+v, %v; want it lost", rec, err)
+			}
+			wantSpent(t, rec, 20)
+			s.clock.advance(time.Hour)
+			res = s.resume(dir.Dir(), c.more)
+			if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 4 {
+				t.Fatalf("with more: exit %d, %v, %+v", res.Code, res.Err, res.Record)
+			}
+			wantSpent(t, res.Record, 40)
 		})
 	}
 }

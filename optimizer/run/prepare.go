@@ -228,8 +228,11 @@ func (r *run) resolveSiteRates() {
 // resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates
 // of the user, otherwise the price of the whole machine.
 func (f *facts) resolveRates() {
+	quota := f.quota()
 	if f.Config.Rates != nil {
-		f.Rates = *f.Config.Rates
+		if f.Rates = *f.Config.Rates; f.Rates.Instance == 0 {
+			f.Rates.CPUQuota = quota
+		}
 		return
 	}
 	gpu := ""
@@ -239,6 +242,7 @@ func (f *facts) resolveRates() {
 		}
 	}
 	f.Rates = cost.Default(gpu)
+	f.Rates.CPUQuota = quota
 	unit := false
 	for _, o := range []struct {
 		price *cost.USD
@@ -256,7 +260,11 @@ func (f *facts) resolveRates() {
 	if f.Config.elsewhere() || f.Config.Divided { // others use what this job leaves free
 		return
 	}
-	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(math.Ceil(f.Host.CPUs)), Memory: f.Host.Memory})
+	cpus := math.Ceil(f.Host.CPUs)
+	if quota > 0 {
+		cpus = max(1, math.Floor(quota)) // an allocation of all of it
+	}
+	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(cpus), Memory: f.Host.Memory})
 }
 
 // newRecord returns the part of run.json that is known before the start. Each limit has a verdict, initially unknown.

@@ -156,7 +156,7 @@ func (r *run) closeProbe(seg *Segment) {
 	r.rec.Probes = append(r.rec.Probes, p)
 	r.noteDisturbance(seg)
 	if len(seg.Blocks) > 0 {
-		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(stat.Median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(seg.PeakGiB)))
+		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(stat.Median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(float64(p.PeakMemoryGiB))))
 	}
 }
 
@@ -190,7 +190,7 @@ func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 // had the CPUs of its allocation.
 func (r *run) noteDisturbance(seg *Segment) {
 	foreign := mean(seg.Foreign, seg.CPUN)
-	if free := r.sampler.machineCPUs - foreign; free < float64(seg.Allocation.CPUs)-foreignSlack {
+	if free := r.sampler.machineCPUs - foreign; free < seg.cpus()-foreignSlack {
 		r.event(Warning, "while %s was measured, other programs used %.1f of the machine's %g CPUs: predictions from it hold only under the same load",
 			seg.Allocation, foreign, r.sampler.machineCPUs)
 	}

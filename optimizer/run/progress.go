@@ -1,15 +1,14 @@
 package run
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"trainopt/internal/stat"
-	"trainopt/monitor"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
-	"trainopt/optimizer/observe"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -56,8 +55,10 @@ type Segment struct {
 	StartDone   float64              `json:"start_done"`            // progress at the beginning
 	Reached     float64              `json:"reached,omitempty"`     // of its last row, which may repeat earlier work
 	Rows        int                  `json:"rows"`
-	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
-	CPUSum      float64              `json:"cpu_sum"`  // sum of utilization samples of the allocated CPUs, %
+	PeakGiB     float64              `json:"peak_gib"`               // 0 if not measured
+	ResidentGiB float64              `json:"resident_gib,omitempty"` // largest resident set of a process of a job with too few samples to show its peak; 0: enough
+	GrantedCPUs float64              `json:"granted_cpus,omitempty"` // that the job had by a quota which is not a whole number; 0: those of Allocation
+	CPUSum      float64              `json:"cpu_sum"`                // sum of utilization samples of these CPUs, %
 	CPUN        int                  `json:"cpu_n"`
 	Foreign     float64              `json:"foreign_cpus"`         // sum over the samples of the CPUs used by other programs
 	Taken       float64              `json:"taken_cpus,omitempty"` // sum over the samples of the allocated CPUs that other programs used
@@ -74,10 +75,13 @@ type Segment struct {
 	Partner     string               `json:"partner,omitempty"` // that shared the devices; empty: none
 }
 
+// cpus returns the number of CPUs that the job had.
+func (s *Segment) cpus() float64 { return cmp.Or(s.GrantedCPUs, float64(s.Allocation.CPUs)) }
+
 // foreign adds the CPUs that other programs used in a sample in which the job used own of its allocation: those beyond the
 // other CPUs of the machine were taken from the allocation.
 func (s *Segment) foreign(cpus, machine, own float64) {
-	cpus, held := math.Max(0, cpus), float64(s.Allocation.CPUs)
+	cpus, held := math.Max(0, cpus), s.cpus()
 	s.Foreign += cpus
 	s.Taken += math.Max(0, math.Min(cpus-(machine-held), held-own))
 }
@@ -94,82 +98,6 @@ type countedSteps struct {
 
 func (c *countedSteps) add(o countedSteps) {
 	c.Steps, c.Samples, c.Seconds = c.Steps+o.Steps, c.Samples+o.Samples, c.Seconds+o.Seconds
-}
-
-// usage is what a job used of its allocation while it worked, as running means.
-type usage struct {
-	perf.Utilization
-	Samples int `json:"samples"` // of the machine, while no other program took the job's CPUs
-	// Busy is the mean number of busy GPUs over BusySamples samples, while no other program used them.
-	Busy        float64 `json:"busy_gpus"`
-	BusySamples int     `json:"busy_samples"`
-	Stepping    float64 `json:"stepping_s"` // between steps of a training with loader processes
-}
-
-// Fewer samples, or less time, are no evidence.
-const (
-	usageSamples  = 3
-	usageStepping = 1.0 // s
-)
-
-// known returns the utilization as far as there is evidence.
-func (u *usage) known() (out perf.Utilization) {
-	if u.Samples >= usageSamples {
-		out.CPUs, out.GPUs = u.CPUs, u.GPUs
-	}
-	out.GradientRate = u.GradientRate
-	if u.BusySamples >= usageSamples {
-		out.GPUBusy = u.GPUBusy
-	}
-	if u.Stepping >= usageStepping {
-		out.Compute = u.Compute
-	}
-	return out
-}
-
-// sample adds a sample of the machine; disturbed is true if other programs may have had the job's CPUs, shared if they used its
-// GPUs.
-func (u *usage) sample(s *monitor.Sample, disturbed, shared bool) {
-	cpus := s.Tree.CPUPercent / 100
-	if disturbed || !(cpus > 0) {
-		return
-	}
-	u.Samples++
-	u.CPUs += (cpus - u.CPUs) / float64(u.Samples)
-	working, busy := 0.0, 0.0
-	for _, g := range s.GPUs {
-		if g.UtilPercent > 0 {
-			working, busy = working+1, busy+g.UtilPercent/100
-		}
-	}
-	u.GPUs = max(u.GPUs, working)
-	if shared || u.GPUs == 0 {
-		return
-	}
-	u.BusySamples++
-	u.Busy += (busy - u.Busy) / float64(u.BusySamples)
-	u.GPUBusy = min(1, u.Busy/u.GPUs)
-}
-
-// step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has
-// added, and add nothing. A loader without processes of its own prepares the input
-// between the steps, so that its wait is computing as well. The rate of the gradients is that of the recent steps.
-func (u *usage) step(last, now *observe.Facts) {
-	if step := now.StepTime.Seconds(); now.Unit == "step" && step > 0 {
-		u.GradientRate = now.GradientBytes / step
-	}
-	stepping, waiting := now.Stepping, now.Waiting
-	if last.PID == now.PID && last.Training == now.Training {
-		stepping, waiting = stepping-last.Stepping, waiting-last.Waiting
-	}
-	first := last.PID == 0
-	*last = *now
-	if first || now.Workers < 1 || stepping <= 0 || waiting < 0 {
-		return
-	}
-	u.Stepping += stepping.Seconds()
-	compute := math.Max(0, 1-waiting.Seconds()/stepping.Seconds())
-	u.Compute += (compute - u.Compute) * stepping.Seconds() / u.Stepping
 }
 
 // Observation returns the segment in the form required by the performance model; ok is false if nothing was timed.
@@ -224,9 +152,10 @@ type Progress struct {
 	UnitSamples float64 `json:"unit_samples"` // training samples per unit, 0 if unknown
 	UnitSteps   float64 `json:"unit_steps"`   // steps, as counted by the observer, per unit; 0 if unknown
 	// From is the position from which the training continued by itself when the run began: earlier work is not of this run.
-	From  float64 `json:"from,omitempty"`
-	begun float64 // the first position of the run, until the next one shows their distance; 0: none
-	Rows  int     `json:"rows"`
+	From  float64    `json:"from,omitempty"`
+	begun float64    // the first position of the run, until the next one shows their distance; 0: none
+	Named namedEpoch `json:"named,omitzero"` // by the last row
+	Rows  int        `json:"rows"`
 	// Backwards counts rows with less progress than already reached: a restart from scratch, a second writer, a
 	// repeated header.
 	Backwards int `json:"backwards"`
@@ -386,7 +315,7 @@ func (p *Progress) ResumeFrom(position float64) {
 	p.haveMark, p.Rewound = false, false
 	if position < p.Done {
 		p.lose(spentAbove(position))
-		p.Done = position
+		p.Done, p.Named = position, namedEpoch{}
 	}
 	p.anyPosition, p.resumed = math.IsNaN(position), origin{Unit: p.Unit, Position: p.Done}
 }
@@ -427,7 +356,7 @@ func spentSince(at time.Duration) func(*Segment) float64 {
 
 // Restarted resets the progress: the job starts from scratch (after a probe of a job that cannot be resumed).
 func (p *Progress) Restarted() {
-	p.Done, p.haveMark, p.Earlier, p.Each, p.againAt, p.resumed = 0, false, 0, 0, 0, origin{}
+	p.Done, p.haveMark, p.Earlier, p.Each, p.againAt, p.resumed, p.Named = 0, false, 0, 0, 0, origin{}, namedEpoch{}
 }
 
 // evidence are the columns of which a row of a training contains one. A position without any, such as the printed setting
@@ -450,7 +379,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.mentioned = !told && (p.mentioned || p.Unit == "")
 	each := max(p.Total, p.Each)
 	p.learnUnit(row)
-	done, ok := p.position(row)
+	done, ok := p.completed(row)
 	_, announced := row.Value(trainlog.TotalEpochs)
 	if !ok { // "Epoch 1/5"
 		done = 0
@@ -667,9 +596,6 @@ func (s *Segment) replaceLast(secondsPerUnit float64) {
 	}
 	*to = append(slices.Clone((*to)[:len(*to)-1]), secondsPerUnit)
 }
-
-// Finished reports whether the total is reached.
-func (p *Progress) Finished() bool { return p.Total > 0 && p.Done >= p.Total }
 
 // leave makes what was timed so far count for start-ups and restarts only: the run continues on another kind of node.
 func (p *Progress) leave() {

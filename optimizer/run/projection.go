@@ -188,7 +188,7 @@ func (r *run) loadDrift() float64 {
 	machine := r.sampler.machineCPUs
 	for _, s := range slices.Backward(r.Progress.Segments) {
 		if s.CPUN > 0 {
-			foreign, own := mean(s.Foreign, s.CPUN), mean(s.CPUSum, s.CPUN)/100*float64(s.Allocation.CPUs)
+			foreign, own := mean(s.Foreign, s.CPUN), mean(s.CPUSum, s.CPUN)/100*s.cpus()
 			idle := math.Max(0, machine-foreign-own)
 			return math.Max(0, loadChange*math.Min(foreign, machine)-idle) / machine
 		}
@@ -198,15 +198,15 @@ func (r *run) loadDrift() float64 {
 
 // measures returns the values on which the SLA is evaluated.
 func (r *run) measures(final bool) map[sla.Objective]sla.Measure {
-	var cpuSum, gpuSum, peak float64
+	var cpuSum, gpuSum float64
 	var cpuN, gpuN int
 	for _, s := range r.Progress.Segments {
 		cpuSum, cpuN = cpuSum+s.CPUSum, cpuN+s.CPUN
 		gpuSum, gpuN = gpuSum+s.GPUSum, gpuN+s.GPUN
-		peak = math.Max(peak, s.PeakGiB)
 	}
-	if peak == 0 {
-		peak = math.NaN()
+	peak, bound := r.Progress.peakMemory()
+	if limit := r.Config.SLA.MemoryMaxGiB; final && peak <= limit && bound > limit {
+		peak = math.NaN() // it may have been higher
 	}
 	m := map[sla.Objective]sla.Measure{
 		sla.Time:       {Value: r.elapsed().Seconds(), Projected: r.projected.seconds, Final: final},

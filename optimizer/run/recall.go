@@ -104,16 +104,6 @@ func (r *run) infer(entries []history.Entry, measured bool) {
 	job := history.NewEntry(history.Run, "").Job
 	job.Script, job.ScriptSHA256, job.Framework = r.ins.Path, r.ins.SHA256, r.ins.Framework.Value
 	job.Family, job.Dataset = r.ins.Model.Value, cmp.Or(launch.RedactText(r.Config.Dataset), r.ins.Dataset.Value)
-	batch, _ := strconv.ParseFloat(r.ins.BatchSize.Value, 64)
-	perStep := func(a resources.Allocation) float64 {
-		switch {
-		case !(batch > 0):
-			return math.NaN()
-		case a.GPUs > 1 && r.command.Distributed():
-			return batch * float64(a.GPUs)
-		}
-		return batch
-	}
 	most := r.Limits.GPUs.Max
 	if most == 0 {
 		most = r.Limits.CPUs.Max
@@ -125,7 +115,7 @@ func (r *run) infer(entries []history.Entry, measured bool) {
 	if len(at) > 0 && most&(most-1) != 0 {
 		at = append(at, r.baselineWith(most))
 	}
-	found := transfer.Infer(entries, job, at, transfer.CarryTarget{Config: r.configOf, Reference: r.Baseline}, perStep)
+	found := transfer.Infer(entries, job, at, transfer.CarryTarget{Config: r.configOf, Reference: r.Baseline}, r.samplesPerStep)
 	r.Predicted = &overheads{Startup: found.Startup, Restart: found.Restart, MemoryGiB: found.Memory}
 	if len(found.Speed) == 0 {
 		return
@@ -137,10 +127,22 @@ func (r *run) infer(entries []history.Entry, measured bool) {
 	r.recalledUnit = cmp.Or(unit, "epoch")
 	p := &prior{words: "other trainings: " + found.Basis, samples: transfer.SamplesOf(job)}
 	if r.recalledUnit == "step" {
-		p.samples = perStep(r.Baseline)
+		p.samples = r.samplesPerStep(r.Baseline)
 	}
 	p.add("", found.Speed...)
 	r.priors = append([]*prior{p}, r.priors...)
+}
+
+// samplesPerStep returns the samples of a step over all GPUs of all machines at an allocation; NaN if the batch size is unknown.
+func (r *run) samplesPerStep(a resources.Allocation) float64 {
+	batch, _ := strconv.ParseFloat(r.ins.BatchSize.Value, 64)
+	switch gpus := r.configOf(a).GPUs; {
+	case !(batch > 0):
+		return math.NaN()
+	case gpus > 1 && r.command.Distributed():
+		return batch * gpus
+	}
+	return batch
 }
 
 // baselineWith returns the baseline with n GPUs, or n CPUs if it has no GPU.
@@ -290,9 +292,11 @@ func similarWords(similar []history.Similar) string {
 	return words
 }
 
-// configOf returns the coordinates of an allocation of this machine in the runs database, which names GPUs by their model.
+// configOf returns the coordinates of an allocation, which is that of each machine, in the runs database, which has the amounts of
+// all machines and names GPUs by their model.
 func (f *facts) configOf(a resources.Allocation) history.Config {
-	c := history.Config{GPUs: float64(a.GPUs), Nodes: max(1, f.Host.Nodes), CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: f.Host.Described}
+	nodes := max(1, f.Host.Nodes)
+	c := history.Config{GPUs: float64(a.GPUs * nodes), Nodes: nodes, CPUs: float64(a.CPUs * nodes), MemoryGiB: float64(a.Memory) * float64(nodes), Batch: math.NaN(), Machine: f.Host.Described}
 	if a.GPUs > 0 && len(f.Host.GPUs) > 0 {
 		c.GPU = cost.GPUModel(f.Host.GPUs[0].Name)
 	}

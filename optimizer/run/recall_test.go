@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
@@ -249,6 +250,33 @@ func TestPriorOfOtherTrainings(t *testing.T) {
 	}
 }
 
+// TestSamplesPerStep: a step of a distributed training takes a batch for each GPU of each machine.
+func TestSamplesPerStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		command     string
+		nodes, gpus int
+		batch       string
+		want        float64
+	}{
+		"distributed":               {"torchrun train.py", 1, 4, "32", 128},
+		"on two machines":           {"torchrun train.py", 2, 4, "32", 256},
+		"on two machines, one each": {"torchrun train.py", 2, 1, "32", 64},
+		"not distributed":           {"python3 train.py", 1, 4, "32", 32},
+		"of unknown batch size":     {"torchrun train.py", 2, 4, "", math.NaN()},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "train.py"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r := &run{facts: facts{Host: resources.Host{Nodes: c.nodes}}}
+		r.command = inspect.ReadCommand(strings.Fields(c.command), dir)
+		r.ins.BatchSize.Value = c.batch
+		if got := r.samplesPerStep(resources.Allocation{GPUs: c.gpus}); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%s: %g samples, want %g", name, got, c.want)
+		}
+	}
+}
+
 // TestOtherTrainingsAreDropped: a prior of other trainings is converted to the samples that this run reports, and is
 // contradicted by a pace far outside its width, not by one inside.
 func TestOtherTrainingsAreDropped(t *testing.T) {
@@ -278,6 +306,15 @@ func TestConfigOfNamesTheGPUModel(t *testing.T) {
 		if _, known := history.Peaks()[want]; !known {
 			t.Errorf("transfer has no specifications of %q", want)
 		}
+	}
+}
+
+// TestConfigOfSeveralMachines: the runs database has the amounts of all machines, an allocation those of one.
+func TestConfigOfSeveralMachines(t *testing.T) {
+	r := &facts{Host: resources.Host{GPUs: []resources.GPU{{Name: "Tesla T4"}}, Nodes: 2}}
+	got := r.configOf(resources.Allocation{GPUs: 4, CPUs: 8, Memory: 32})
+	if got.GPU != "T4" || got.GPUs != 8 || got.Nodes != 2 || got.CPUs != 16 || got.MemoryGiB != 64 {
+		t.Errorf("%+v, want 8 T4, 16 CPUs and 64 GiB on 2 machines", got)
 	}
 }
 

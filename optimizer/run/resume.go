@@ -16,7 +16,8 @@ import (
 	"trainopt/optimizer/notify"
 )
 
-// ErrNotResumable reports that a run cannot be continued: it has finished, or its job keeps no checkpoint.
+// ErrNotResumable reports that a run cannot be continued: it has finished, its job keeps no checkpoint, or its limits are used
+// up.
 var ErrNotResumable = errors.New("cannot be resumed")
 
 // errUnsaved is ErrNotResumable for a run whose scheduler took its devices before the training had saved anything.
@@ -350,8 +351,12 @@ func (r *run) noCheckpoint(why string) error {
 	return fmt.Errorf("%s, and the script is not known to load a checkpoint when it starts (if it does, repeat the command of the run with --resumable yes): %w", why, cause)
 }
 
-// recordLost records in run.json that the run has failed.
+// recordLost records in run.json that the run has failed, when its job ended.
 func (r *run) recordLost(why string) {
+	r.end(&ending{state: journal.Failed, reason: "lost", detail: why, code: CodeTraining})
+	if !r.countsOutage() {
+		r.endedAt = cmp.Or(r.exitAt, r.endedAt)
+	}
 	r.refresh(true)
 	now, code := r.Clock.Now().UTC(), int(CodeTraining)
 	r.rec.State, r.rec.FinishedAt, r.rec.ExitCode = journal.Failed, &now, &code
@@ -371,7 +376,11 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), r.noCheckpoint(why))
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
-		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+		if !r.Ended && !fresh { // else its end is recorded, or it had none
+			r.recordLost(cmp.Or(why, "its job has ended"))
+			r.saveState() // a resume with higher limits counts the time and money until the end
+		}
+		return fmt.Errorf("resume %s: %w: %w", r.dir.ID(), err, ErrNotResumable)
 	}
 	if err := r.changeHost(ctx); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -246,10 +245,9 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	now := r.exitAt
 	r.readLastRows()
 	r.observe()
+	r.checkResumption() // the job may have ended soon after its start
 	seg := r.Progress.Current()
-	if exit.PeakMemoryGiB != nil && !exit.PeakAtMost {
-		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
-	}
+	r.Progress.addPeak(exit)
 	r.detach()
 	l := r.Pending
 	if l == nil || l.Next == nil {
@@ -318,7 +316,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		return
 	}
 	if exit.Reason == launch.Exited && exit.Code == 0 {
-		rest, ok := r.Progress.Remaining()
+		rest, ok := r.Progress.endOfLog()
 		if r.log.Stats().Format == "stdout" {
 			rest, ok = r.Progress.endNormally(now)
 		}

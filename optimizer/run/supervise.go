@@ -13,6 +13,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
+	"trainopt/optimizer/perf"
 	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -469,8 +470,12 @@ func (r *run) sample(ctx context.Context) {
 	if v := s.Tree.MemoryGiB; v > seg.PeakGiB {
 		seg.PeakGiB = v
 	}
-	if v := s.Tree.CPUPercent; !math.IsNaN(v) && r.Current.CPUs > 0 {
-		seg.CPUSum += v / float64(r.Current.CPUs)
+	granted := r.granted(r.Current)
+	if granted != float64(r.Current.CPUs) {
+		seg.GrantedCPUs = granted
+	}
+	if v := s.Tree.CPUPercent; !math.IsNaN(v) && granted > 0 {
+		seg.CPUSum += v / granted
 		seg.CPUN++
 		if host := s.Host.CPUPercent; !math.IsNaN(host) {
 			seg.foreign((host*r.sampler.machineCPUs-v)/100, r.sampler.machineCPUs, v/100)
@@ -482,7 +487,7 @@ func (r *run) sample(ctx context.Context) {
 	}
 	if seg.FirstRowAt > 0 && seg.EndedAt == 0 && r.Pending == nil && !r.Progress.Finished() { // not while it saves or evaluates at its end
 		foreign := (s.Host.CPUPercent*r.sampler.machineCPUs - s.Tree.CPUPercent) / 100
-		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-float64(r.Current.CPUs)+foreignSlack, r.sharedGPUs(s.GPUs))
+		seg.Used.sample(&s, foreign > r.sampler.machineCPUs-granted+foreignSlack, r.sharedGPUs(s.GPUs))
 	}
 }
 
@@ -510,4 +515,113 @@ func (s *sampling) energyUsed(gpus []monitor.GPUSample) (joules float64) {
 		s.energy[g.UUID], s.haveJ = g.EnergyJ, true
 	}
 	return joules
+}
+
+// usage is what a job used of its allocation while it worked, as running means.
+type usage struct {
+	perf.Utilization
+	Samples int `json:"samples"` // of the machine, while no other program took the job's CPUs
+	// Busy is the mean number of busy GPUs over BusySamples samples, while no other program used them.
+	Busy        float64 `json:"busy_gpus"`
+	BusySamples int     `json:"busy_samples"`
+	Stepping    float64 `json:"stepping_s"` // between steps of a training with loader processes
+}
+
+// Fewer samples, or less time, are no evidence.
+const (
+	usageSamples  = 3
+	usageStepping = 1.0 // s
+)
+
+// known returns the utilization as far as there is evidence.
+func (u *usage) known() (out perf.Utilization) {
+	if u.Samples >= usageSamples {
+		out.CPUs, out.GPUs = u.CPUs, u.GPUs
+	}
+	out.GradientRate = u.GradientRate
+	if u.BusySamples >= usageSamples {
+		out.GPUBusy = u.GPUBusy
+	}
+	if u.Stepping >= usageStepping {
+		out.Compute = u.Compute
+	}
+	return out
+}
+
+// sample adds a sample of the machine; disturbed is true if other programs may have had the job's CPUs, shared if they used its
+// GPUs.
+func (u *usage) sample(s *monitor.Sample, disturbed, shared bool) {
+	cpus := s.Tree.CPUPercent / 100
+	if disturbed || !(cpus > 0) {
+		return
+	}
+	u.Samples++
+	u.CPUs += (cpus - u.CPUs) / float64(u.Samples)
+	working, busy := 0.0, 0.0
+	for _, g := range s.GPUs {
+		if g.UtilPercent > 0 {
+			working, busy = working+1, busy+g.UtilPercent/100
+		}
+	}
+	u.GPUs = max(u.GPUs, working)
+	if shared || u.GPUs == 0 {
+		return
+	}
+	u.BusySamples++
+	u.Busy += (busy - u.Busy) / float64(u.BusySamples)
+	u.GPUBusy = min(1, u.Busy/u.GPUs)
+}
+
+// step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has
+// added, and add nothing. A loader without processes of its own prepares the input between the steps, so that its wait is computing
+// as well. The rate of the gradients is that of the recent steps.
+func (u *usage) step(last, now *observe.Facts) {
+	if step := now.StepTime.Seconds(); now.Unit == "step" && step > 0 {
+		u.GradientRate = now.GradientBytes / step
+	}
+	stepping, waiting := now.Stepping, now.Waiting
+	if last.PID == now.PID && last.Training == now.Training {
+		stepping, waiting = stepping-last.Stepping, waiting-last.Waiting
+	}
+	first := last.PID == 0
+	*last = *now
+	if first || now.Workers < 1 || stepping <= 0 || waiting < 0 {
+		return
+	}
+	u.Stepping += stepping.Seconds()
+	compute := math.Max(0, 1-waiting.Seconds()/stepping.Seconds())
+	u.Compute += (compute - u.Compute) * stepping.Seconds() / u.Stepping
+}
+
+// peakSamples is the number of samples of a job below which its peak memory may have been missed.
+const peakSamples = 10
+
+// addPeak adds the peak memory that the supervisor of the job recorded to the current segment. A resident set is no measurement:
+// it includes the pages of files that are mapped. It bounds the peak of a job of few samples.
+func (p *Progress) addPeak(exit launch.Exit) {
+	seg, samples := p.Current(), 0
+	for _, s := range slices.Backward(p.Segments) {
+		if samples += s.CPUN; s.Launch {
+			break
+		}
+	}
+	switch {
+	case exit.PeakMemoryGiB == nil:
+	case !exit.PeakResident && !exit.PeakAtMost:
+		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
+	case samples < peakSamples:
+		seg.ResidentGiB = *exit.PeakMemoryGiB
+	}
+}
+
+// peakMemory returns the measured peak memory of all segments in GiB, NaN without any, and the bound below which a higher one
+// may have been missed, 0 if none may.
+func (p *Progress) peakMemory() (peak, bound float64) {
+	for _, s := range p.Segments {
+		peak, bound = math.Max(peak, s.PeakGiB), math.Max(bound, s.ResidentGiB)
+	}
+	if peak == 0 {
+		peak = math.NaN()
+	}
+	return peak, bound
 }

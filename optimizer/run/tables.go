@@ -92,7 +92,7 @@ func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
 func (r *run) writeSample() {
 	at := r.elapsed()
 	v := r.sampler.last.Values()
-	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.Current.GPUs, r.Current.CPUs, r.Current.Memory, r.spent()
+	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.Current.GPUs, r.granted(r.Current), r.Current.Memory, r.spent()
 	delete(v, "gpu_energy_j") // the driver counts from its start, the column from the start of the run
 	if r.sampler.haveJ {
 		v["gpu_energy_j"] = r.Joules
@@ -166,7 +166,7 @@ func (r *run) writeFront(p plan.Plan) {
 // state returns the decision state of 21 numbers (simulator/training).
 func (r *run) state() perf.State {
 	in := perf.StateInput{Allocation: r.Current, Limits: r.Limits, GPUUtil: r.sampler.last.GPUMean(),
-		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
+		CPUUtil: r.cpuUtil(), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
 		Done: r.Progress.Done, Total: r.Progress.Total, Throughput: r.throughput(), Elapsed: r.elapsed().Seconds(), SpentUSD: r.spent(),
 		Spec: r.Config.SLA, Verdicts: r.verdicts, Probing: r.Phase == probing}
 	if b := r.rec.Baseline; b != nil {

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/monitor"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 func TestUsage(t *testing.T) {
@@ -88,6 +90,57 @@ func TestUsage(t *testing.T) {
 	var back Segment
 	if err != nil || json.Unmarshal(text, &back) != nil || back.Used != u {
 		t.Errorf("%+v after a restart of the agent, want %+v (%v)", back.Used, u, err)
+	}
+}
+
+// TestPeakAtExit: the largest resident set of a process, which includes the files that it maps, is no measurement of the peak memory.
+// It only shows that a limit may have been exceeded between the samples of a short job.
+func TestPeakAtExit(t *testing.T) {
+	const limit = 0.2
+	for name, c := range map[string]struct {
+		sampled  float64 // GiB; 0: never
+		samples  []int   // of the segments of the job
+		recorded float64
+		resident bool
+		peak     float64 // 0: not known
+		status   sla.Status
+	}{
+		"a file of 400 MB":             {0.007, []int{60}, 0.404, true, 0.007, sla.Met},
+		"in two segments":              {0.007, []int{20, 2}, 0.404, true, 0.007, sla.Met},
+		"a short job":                  {0.007, []int{3}, 0.404, true, 0.007, sla.Unknown},
+		"a short one within the limit": {0.007, []int{3}, 0.1, true, 0.007, sla.Met},
+		"a short one above it":         {0.3, []int{3}, 0.404, true, 0.3, sla.Violated},
+		"ended before the first":       {0, []int{0}, 0.404, true, 0, sla.Unknown},
+		"measured by a cgroup":         {0.1, []int{3}, 0.404, false, 0.404, sla.Violated},
+		"by a cgroup, smaller":         {0.1, []int{60}, 0.05, false, 0.1, sla.Met},
+	} {
+		r := &run{Agent: Agent{Clock: newHand()}, meter: &cost.Meter{}}
+		r.Config.SLA.MemoryMaxGiB = limit
+		for i, n := range c.samples {
+			seg := r.Progress.Begin(0, resources.Allocation{CPUs: 1}, "run", i == 0)
+			seg.PeakGiB, seg.CPUN = c.sampled, n
+		}
+		r.Progress.addPeak(launch.Exit{PeakMemoryGiB: &c.recorded, PeakResident: c.resident})
+		peak, _ := r.Progress.peakMemory()
+		verdicts := sla.Evaluate(r.Config.SLA, r.measures(true))
+		if verdicts[0].Status != c.status || !(peak == c.peak || c.peak == 0 && math.IsNaN(peak)) {
+			t.Errorf("%s: peak %g GiB, limit %s; want %g GiB, %s", name, peak, verdicts[0].Status, c.peak, c.status)
+		}
+	}
+}
+
+// TestPeakOfRunWithoutSample: nothing is known of the memory of a job that ends before its first sample.
+func TestPeakOfRunWithoutSample(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		resident, exit := 0.404, resumable(3, 1)(a)
+		exit.PeakMemoryGiB, exit.PeakResident = &resident, true
+		return exit
+	})
+	s.cfg.SLA.MemoryMaxGiB = 0.2
+	res := s.run()
+	if v := res.Record.SLA.Verdicts; res.Code != CodeDone || res.Record.Outcome.PeakMemoryGiB.Known() || len(v) != 1 || v[0].Status != sla.Unknown {
+		t.Errorf("exit %d, peak %v GiB, %+v; want 0, and no data", res.Code, res.Record.Outcome.PeakMemoryGiB, v)
 	}
 }
 

@@ -175,7 +175,7 @@ func (r *run) status() Status {
 	deadline, _ := r.deadline()
 	s := Status{RunID: r.rec.RunID, Phase: "training", Allocation: r.charged(r.Current), Nodes: r.Config.Nodes, Done: r.Progress.Done, Total: r.Progress.Total,
 		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: cost.USD(r.spent()), CostAtEnd: r.projected.cost,
-		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
+		CPUUtil: r.cpuUtil(), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
 		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Prepared: r.prepared, Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),

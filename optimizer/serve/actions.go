@@ -28,7 +28,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-	if !sameOrigin(r) {
+	if !s.guard.sameOrigin(r) {
 		s.refuse(w, r, http.StatusForbidden, "the request comes from another site")
 		return
 	}

@@ -87,14 +87,25 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 // allowedHost reports whether a Host header names this machine: an address, localhost or a configured name. A page of
 // another site that resolves its own name to this machine (DNS rebinding) sends that name.
 func (g *guard) allowedHost(host string) bool {
-	name := host
+	return isAddress(host) || g.isName(hostName(host))
+}
+
+// hostName returns the name, or the address, of a Host header.
+func hostName(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
+		host = h
 	}
-	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// isAddress reports whether a Host header has an address, or localhost.
+func isAddress(host string) bool {
+	name := hostName(host)
+	return net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isName reports whether a name is a configured one.
+func (g *guard) isName(name string) bool {
 	return slices.ContainsFunc(g.hosts, func(h string) bool { return name == strings.ToLower(h) })
 }
 
@@ -126,17 +137,23 @@ func (g *guard) access(r *http.Request) access {
 }
 
 // sameOrigin reports whether a request that changes something comes from the page itself or from a program. Browsers
-// send Origin with every POST.
-func sameOrigin(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return false
+// send Origin with every POST, and Sec-Fetch-Site, which scripts cannot set, with every request that is encrypted or stays on the
+// machine. A proxy may replace Host, so that it is not that of Origin: then Sec-Fetch-Site decides. For an earlier browser that sends
+// none, the page behind a proxy is known by a configured name, over TLS at the usual port, which other users cannot serve; a
+// browser that comes from such a page without the proxy has no cookie, since an address is another site than a name.
+func (g *guard) sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" {
+		return site == "same-origin"
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" {
 		return r.Header.Get("Authorization") != "" // a cookie alone proves nothing without an origin
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Host == r.Host && (u.Scheme == "http" || u.Scheme == "https")
+	if err != nil || u.Host == r.Host {
+		return err == nil && (u.Scheme == "http" || u.Scheme == "https")
+	}
+	return u.Scheme == "https" && u.Port() == "" && isAddress(r.Host) && g.isName(hostName(u.Host))
 }
 
 // policy is the content security policy of the pages: no inline scripts, no other host.
@@ -188,7 +205,7 @@ func (g *guard) changes(next http.HandlerFunc) http.HandlerFunc {
 		if !g.admitted(w, r) {
 			return
 		}
-		if !sameOrigin(r) {
+		if !g.sameOrigin(r) {
 			refuse(w, r, shell{}, http.StatusForbidden, "the request comes from another site")
 			return
 		}

@@ -58,6 +58,57 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestChangesThroughProxy: behind a proxy that replaces Host, changes are accepted if the browser states that they come from the page;
+// if it states nothing, only over TLS from a configured name at the usual port, while Host is an address.
+func TestChangesThroughProxy(t *testing.T) {
+	s := newSite(t, 1, func(o *Options) {
+		o.Hosts = []string{"trainer.example", "other.example"}
+		o.Control.Stop = func(context.Context, string) (string, error) { return "stopped", nil }
+	})
+	const absent = ""
+	cookie := s.serve.guard.cookieName() + "=" + s.serve.guard.proof("cookie")
+	for _, c := range []struct {
+		host, origin, site string
+		allowed            bool
+	}{
+		{"127.0.0.1:8787", "https://foreign.example", "same-origin", true},
+		{"trainer.example", "https://foreign.example", "same-origin", true},
+		{"127.0.0.1:8787", absent, "same-origin", true},
+		{"foreign.example", "https://foreign.example", "same-origin", false}, // DNS rebinding
+		{"127.0.0.1:8787", "https://foreign.example", "cross-site", false},
+		{"127.0.0.1:8787", "https://foreign.example", "same-site", false},
+		{"127.0.0.1:8787", "https://trainer.example", "cross-site", false},
+		{"127.0.0.1:8787", "https://trainer.example", "same-site", false},
+		{"127.0.0.1:8787", "https://foreign.example", "none", false},
+		{"127.0.0.1:8787", "https://foreign.example", absent, false},
+		{"127.0.0.1:8787", "https://trainer.example", absent, true},
+		{"localhost:8787", "https://Trainer.example", absent, true},
+		{"trainer.example", "https://trainer.example", absent, true},      // Host is kept
+		{"127.0.0.1:8787", "https://trainer.example:8443", absent, false}, // of another user
+		{"127.0.0.1:8787", "http://trainer.example", absent, false},       // of anyone on the way
+		{"127.0.0.1:8787", "https://trainer.example.foreign.example", absent, false},
+		{"trainer.example:8787", "https://trainer.example", absent, false}, // another service of the machine
+		{"trainer.example:8787", "https://other.example", absent, false},   // of the same site
+		{"127.0.0.1:8787", "null", absent, false},
+	} {
+		headers := []string{"Host", c.host}
+		for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {
+			if value != absent {
+				headers = append(headers, name, value)
+			}
+		}
+		for path, body := range map[string]string{"/runs/" + s.ids[0] + "/stop": "", "/login": "token=" + testToken} {
+			code, text, _ := s.ask("POST", path, body, append(headers, "Cookie", cookie)...)
+			if code != map[bool]int{true: 303, false: 403}[c.allowed] {
+				t.Errorf("%s to host %s, origin %q, Sec-Fetch-Site %q: %d, want allowed: %v\n%.200s", path, c.host, c.origin, c.site, code, c.allowed, text)
+			}
+		}
+	}
+	if code, _, _ := s.ask("POST", "/runs/"+s.ids[0]+"/stop", "", "Host", "127.0.0.1:8787", "Origin", "https://foreign.example", "Sec-Fetch-Site", "same-origin"); code != 401 {
+		t.Errorf("without a cookie: %d, want 401", code)
+	}
+}
+
 func TestHosts(t *testing.T) {
 	s := newSite(t, 0, func(o *Options) { o.Hosts = []string{"trainer.example"} })
 	for host, want := range map[string]int{"localhost:8787": 200, "127.0.0.1": 200, "[::1]:8787": 200, "page.localhost": 200, "trainer.example:80": 200, "TRAINER.example": 200,

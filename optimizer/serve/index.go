@@ -55,6 +55,7 @@ type runSummary struct {
 	words    string // lower case, for the search
 	dir      string
 	changed  time.Time // of the run directory
+	granted  float64   // CPUs, as in journal.Outcome
 }
 
 type allocation struct {
@@ -251,7 +252,7 @@ func summary(rec *journal.Record, agent *journal.Holder) *runSummary {
 	o := rec.Outcome
 	s := &runSummary{Name: rec.Name, Script: rec.Script.Path, StartedAt: rec.StartedAt, FinishedAt: rec.FinishedAt, Seconds: o.Seconds, CostUSD: o.CostUSD,
 		Units: o.Epochs, TotalUnits: rec.Training.TotalUnits, Unit: cmp.Or(rec.Training.Unit, "epoch"), Throughput: o.Throughput,
-		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, TakenCPUs: o.TakenCPUs, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
+		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, TakenCPUs: o.TakenCPUs, granted: o.GrantedCPUs, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
 		Preference: rec.Preference.String(), WasteUSD: rec.Waste, Tags: []string{}}
 	if s.Unit == "step" {
 		s.Units = o.Steps

@@ -194,7 +194,7 @@ func cpuUse(s *runSummary) string {
 // that other programs used count as needed.
 func rightSize(s *runSummary) string {
 	var parts []string
-	outcome := journal.Outcome{CPUUtil: s.CPUUtil, TakenCPUs: s.TakenCPUs}
+	outcome := journal.Outcome{CPUUtil: s.CPUUtil, GrantedCPUs: s.granted, TakenCPUs: s.TakenCPUs}
 	if use := outcome.NeededCPUs(s.Allocation.CPUs); s.Allocation.CPUs > 1 && use < lowUse/100*float64(s.Allocation.CPUs) {
 		if need := max(1, int(use*memorySlack+0.999)); need < s.Allocation.CPUs {
 			parts = append(parts, fmt.Sprintf("--cpus %d:%d", need, need))

@@ -45,18 +45,22 @@ func rankDirs(shared string) []string {
 }
 
 // Nodes returns the engine's names of the nodes that hold the last stretch of a run, as far as they have told; none if it has
-// ended, or waits.
-func Nodes(runDir string) (names []string) {
+// ended, or waits. With past, it returns those that held it too.
+func Nodes(runDir string, past bool) (names []string) {
 	list, err := Stretches(runDir)
-	if err != nil || len(list) == 0 || !list[len(list)-1].Ended.IsZero() {
+	if err != nil || len(list) == 0 || !past && !list[len(list)-1].Ended.IsZero() {
 		return nil
 	}
-	shared := launch.StretchDir(runDir, list[len(list)-1].N)
+	last := list[len(list)-1]
+	shared := launch.StretchDir(runDir, last.N)
 	for _, dir := range append(rankDirs(shared), shared) {
 		var s nodeState
-		if readJSON(dir, nodeFile, &s) == nil && s.Phase != ended && s.Phase != fenced && s.Node != "" {
+		if readJSON(dir, nodeFile, &s) == nil && (past || s.Phase != ended && s.Phase != fenced) && s.Node != "" {
 			names = append(names, s.Node)
 		}
+	}
+	if past && names == nil {
+		return last.Nodes // by the engine
 	}
 	return names
 }

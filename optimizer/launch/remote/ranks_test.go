@@ -188,7 +188,7 @@ func TestNodes(t *testing.T) {
 	dir := t.TempDir()
 	check := func(when string, want ...string) {
 		t.Helper()
-		if got := Nodes(dir); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		if got := Nodes(dir, false); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 			t.Errorf("%s: %v, want %v", when, got, want)
 		}
 	}
@@ -218,6 +218,13 @@ func TestNodes(t *testing.T) {
 	check("one has ended", "n1")
 	submit(engine.Stretch{N: 1, Ended: time.Now()})
 	check("ended")
+	if got := Nodes(dir, true); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"n0", "n1"}) {
+		t.Errorf("those that held it: %v, want n0 and n1", got)
+	}
+	submit(engine.Stretch{N: 7, Nodes: []string{"n5"}, Ended: time.Now()})
+	if got := Nodes(dir, true); !slices.Equal(got, []string{"n5"}) {
+		t.Errorf("by the engine: %v, want n5", got)
+	}
 	submit(engine.Stretch{N: 1, Ended: time.Now()}, engine.Stretch{N: 2})
 	tell(2, 0, nodeState{Phase: running, Node: "n2"})
 	check("moved", "n2")

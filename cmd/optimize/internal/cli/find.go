@@ -96,7 +96,11 @@ func repairs(db *history.DB, notes []string) []string {
 // SharedHistory returns the entries of History and those of other projects whose history is shared.
 func (e *Env) SharedHistory(f history.Filter) (entries []history.Entry, notes []string, err error) {
 	entries, notes, err = e.History(f)
-	for _, state := range e.OtherStates() {
+	states, note := e.OtherStates()
+	if note != "" {
+		notes = append(notes, note)
+	}
+	for _, state := range states {
 		other := *e
 		other.StateDir = state
 		more, _, otherErr := other.History(f)

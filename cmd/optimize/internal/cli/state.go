@@ -2,12 +2,16 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -103,40 +107,99 @@ func (e *Env) RememberProject() {
 	_ = os.Symlink(state, link)
 }
 
-// OtherStates returns the state directories of other projects, the last used first; nil if nothing is shared. Links to
-// removed ones are deleted.
-func (e *Env) OtherStates() []string {
+// statWithin bounds the wait for the file systems of other projects, so that one that does not answer delays no command. maxLinks
+// bounds the number of links that are followed: some may lead to removed projects.
+const (
+	statWithin = 2 * time.Second
+	maxLinks   = 64
+)
+
+// OtherStates returns the state directories of other projects, the last used first; nil if nothing is shared. note names
+// those that are left out because their file system does not answer; it is empty without any.
+func (e *Env) OtherStates() (states []string, note string) {
 	dir := e.projectsDir()
 	if dir == "" {
-		return nil
+		return nil, ""
 	}
-	type project struct {
-		state string
-		used  time.Time
-	}
+	own, _ := os.Stat(e.State())
+	return selectStates(lastProjects(dir), own, os.Stat)
+}
+
+// project is a link to the state directory of a project.
+type project struct {
+	link, state string
+	used        time.Time // at its last training
+}
+
+// lastProjects returns the projects to which a directory has links, the last used first. It follows no link.
+func lastProjects(dir string) []project {
 	var found []project
 	entries, _ := os.ReadDir(dir)
-	own, _ := os.Stat(e.State())
 	for _, entry := range entries {
 		link := filepath.Join(dir, entry.Name())
 		state, err := os.Readlink(link)
-		if err != nil {
-			continue
-		}
-		st, err := os.Stat(state)
-		if os.IsNotExist(err) {
-			_ = os.Remove(link)
-		}
 		info, infoErr := entry.Info()
-		if err != nil || infoErr != nil || !st.IsDir() || own != nil && os.SameFile(st, own) {
-			continue
+		if err == nil && infoErr == nil {
+			found = append(found, project{link, state, info.ModTime()})
 		}
-		found = append(found, project{state, info.ModTime()})
 	}
 	slices.SortFunc(found, func(a, b project) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.state, b.state)) })
-	var out []string
-	for _, p := range found[:min(len(found), maxProjects)] {
-		out = append(out, p.state)
+	return found[:min(len(found), maxLinks)]
+}
+
+// selectStates returns the first maxProjects state directories that exist and are not the project's own. It asks for as many
+// at a time as are still needed, and for no more once one has not answered in time.
+func selectStates(projects []project, own fs.FileInfo, stat func(string) (fs.FileInfo, error)) (states []string, note string) {
+	ctx, cancel := context.WithTimeout(context.Background(), statWithin)
+	defer cancel()
+	var silent []string
+	for len(projects) > 0 && len(states) < maxProjects && len(silent) == 0 {
+		asked := projects[:min(len(projects), maxProjects-len(states))]
+		projects = projects[len(asked):]
+		answers := make([]chan bool, len(asked))
+		for i, p := range asked {
+			answers[i] = make(chan bool, 1) // buffered: none waits for a file system that hangs
+			go func() { answers[i] <- p.usable(own, stat) }()
+		}
+		for i, p := range asked {
+			usable, answered := awaitAnswer(ctx, answers[i])
+			switch {
+			case !answered:
+				silent = append(silent, p.state)
+			case usable:
+				states = append(states, p.state)
+			}
+		}
 	}
-	return out
+	if len(silent) > 0 {
+		note = fmt.Sprintf("earlier runs of other projects are left out: the file system of %s did not answer within %s", strings.Join(silent, ", "), statWithin)
+	}
+	return states, note
+}
+
+// awaitAnswer returns the answer that has arrived, or arrives before ctx ends.
+func awaitAnswer(ctx context.Context, answer <-chan bool) (usable, answered bool) {
+	select {
+	case usable = <-answer:
+		return usable, true
+	default:
+	}
+	select {
+	case usable = <-answer:
+		return usable, true
+	case <-ctx.Done():
+		return false, false
+	}
+}
+
+// usable reports whether the state directory exists and is not the project's own. The link to a removed one is deleted; if the
+// directory around it is missing too, it may be on a disk that is not mounted, and the link is kept.
+func (p project) usable(own fs.FileInfo, stat func(string) (fs.FileInfo, error)) bool {
+	st, err := stat(p.state)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := stat(filepath.Dir(p.state)); err == nil {
+			_ = os.Remove(p.link)
+		}
+	}
+	return err == nil && st.IsDir() && (own == nil || !os.SameFile(st, own))
 }

@@ -32,8 +32,12 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 // config converts settings to a run.Config, with all problems in one error.
 func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	var errs []error
+	shared, note := o.OtherStates()
+	if note != "" {
+		warn(o.Env, []string{note})
+	}
 	cfg := run.Config{
-		Dir: o.Dir, StateDir: o.State(), Shared: o.OtherStates(),
+		Dir: o.Dir, StateDir: o.State(), Shared: shared,
 		Planner: v.Text("rl.planner"), Agent: v.Text("rl.agent"), GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"),
 		BatchSize: v.Text("resource.batch_size"), Epochs: v.Whole("resource.epochs", &errs), Dataset: v.Text("resource.dataset"),
 		Seed: int64(v.Whole("resource.seed", &errs)), SeedGiven: v.Set("resource.seed"), Log: v.Text("monitor.log"), Format: v.Text("monitor.log_format"),

@@ -7,6 +7,8 @@ found by source.py.
 
 import ast
 import builtins
+import gc
+import itertools
 import math
 import operator
 import re
@@ -30,6 +32,8 @@ FOLDS = {"KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "Time
 FUNCTIONS = (range, int, len, min, max)
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv}
 SNAPSHOTS = sys.version_info < (3, 13)  # reading the variables of a function leaves references to them in its frame
+COMPARISONS = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
+               ast.Is: operator.is_, ast.IsNot: operator.is_not}
 OPTIMIZED = 0x1  # code flag of functions
 
 epoch_name = re.compile("_*ep(?!s|isode)(?!.*step)", re.IGNORECASE)  # of the variable of a loop over epochs
@@ -50,6 +54,7 @@ class Length:
     def forget(self):
         self.loops = self.at = self.slope = self.total = None
         self.until = None  # the step after which a counter of the script ends the passes; False once positions have disagreed
+        self.last = False  # it ends the loops around them as well
         self.known = self.passes = self.within = False  # within loops around passes
         self.early = False  # a loop around steps may end early: their total is an upper bound
         self.several = False  # an unknown number of trainings
@@ -66,8 +71,9 @@ class Length:
         try:
             found, over, rest, self.early = around(batches, callers)
             self.find(found, done(passes or over), passes or over)
-            if self.until is None or step + (rest or 0) != self.until:
-                self.until = step + rest if self.until is None and rest is not None else False
+            left, self.last = rest or (None, False)
+            if self.until is None or step + (left or 0) != self.until:
+                self.until = step + left if self.until is None and left is not None else False
         except Exception as e:  # the length is not known, or an expression of the script fails
             self.forget()
             self.several = isinstance(e, Several)
@@ -122,43 +128,127 @@ class Several(Unknown):
     """There is more than one training, or a loop around it whose length does not follow from variables."""
 
 
-def site():
-    """Return where the script asks for a batch: the code and line of its innermost frame, and after how many batches its for loop
-    ends there: 0 if that is unknown, None without one."""
+def site(use):
+    """Return where the script asks for the first batch of a pass: the code and line of its innermost frame, after how many batches its
+    for loop ends there: 0 if that is unknown, None without one, and whether that loop replays them (itertools.cycle)."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(OWN) and not of_library(code.co_filename):
-            loop = most = None
+            loop, most, again = None, None, False
             try:
                 loop = source.loop_at(code, frame.f_lineno)
                 if loop is not None and not (loop.read and code.co_flags & OPTIMIZED):
-                    most = within(frame, limit, loop.node)
+                    most = within(frame, limit, loop)
+                    again = within(frame, lambda node, scopes: replays(node, scopes, use), loop.node)
             except Exception:  # it does not follow from variables, or before Python 3.8
                 pass
-            return code, frame.f_lineno, loop and (most if type(most) is int and most > 0 else 0)
+            return code, frame.f_lineno, loop and (most or 0), again
         frame = frame.f_back
-    return None, 0, None
+    return None, 0, None, False
 
 
 def limit(loop, scopes):
-    """Return the number of batches that a loop over batches requests, by islice or by a comparison of its index before a break."""
-    values, at, first = loop.iter, getattr(loop.target, "elts", [None])[0], None
-    while isinstance(values, ast.Call) and called(values) in BARS and values.args:
-        if called(values) == "enumerate":
-            start = [k.value for k in values.keywords if k.arg == "start"] or values.args[1:]
-            first = value(start[0], scopes) if start else 0
-        values = values.args[0]
+    """Return the number of batches that a loop over batches requests at most: by islice, by what zip combines them with, and by a
+    comparison of its index before a break; None if it has no known limit."""
+    values, numbered = over(loop.node.iter)
+    found = []
     if isinstance(values, ast.Call) and called(values) == "islice" and len(values.args) == 2:
-        return value(values.args[1], scopes)
-    for test in [s.test for s in loop.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Break) and isinstance(s.test, ast.Compare)]:
-        left, op = test.left, test.ops[0]
-        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add) and isinstance(left.right, ast.Constant):
-            left, ahead = left.left, left.right.value
-        else:
-            ahead = 0
-        if first is not None and getattr(left, "id", None) == getattr(at, "id", "") and type(op) in (ast.Eq, ast.GtE, ast.Gt) and len(test.ops) == 1:
-            return plain(value(test.comparators[0], scopes)) - first - ahead + (2 if isinstance(op, ast.Gt) else 1)
+        found.append(known(value, values.args[1], scopes))
+    elif isinstance(values, ast.Call) and called(values) == "zip":
+        found += [len(known(sequence, a, scopes) or ()) for a in values.args]
+    first = known(start, numbered, scopes) if numbered is not None else None
+    at = getattr(loop.node.target, "elts", [None])[0]
+    for left, test, others, outside in stops(loop):
+        index, ahead = test.left, 0
+        if isinstance(index, ast.BinOp) and isinstance(index.op, ast.Add) and isinstance(index.right, ast.Constant):
+            index, ahead = index.left, index.right.value
+        if isinstance(left, ast.Break) and getattr(index, "id", None) == getattr(at, "id", "") and state(loop, others + outside, scopes):
+            last = known(value, test.comparators[0], scopes)
+            if type(first) is type(last) is type(ahead) is int:
+                found.append(last - first - ahead + (2 if isinstance(test.ops[0], ast.Gt) else 1))
+    return min((n for n in found if type(n) is int and n > 0), default=None)
+
+
+def over(node):
+    """Return what a loop over an expression iterates over, below bars and the like, and the call of enumerate, None without one."""
+    numbered = None
+    while isinstance(node, ast.Call) and called(node) in BARS and node.args:
+        if called(node) == "enumerate":
+            numbered = node
+        node = node.args[0]
+    return node, numbered
+
+
+def start(numbered, scopes):
+    """Return the first index of a call of enumerate."""
+    given = [k.value for k in numbered.keywords if k.arg == "start"] or numbered.args[1:]
+    return value(given[0], scopes) if given else 0
+
+
+def stops(loop):
+    """Yield what may compare a count with a limit at which a loop is left: the break or return, the comparison, the other
+    conditions of that statement, and those of the statements around it."""
+    for left, tests in loop.left:
+        parts = source.operands(tests[-1:])
+        for part in parts:
+            if isinstance(part, ast.Compare) and type(part.ops[0]) in (ast.Eq, ast.GtE, ast.Gt) and len(part.ops) == 1:
+                yield left, part, [p for p in parts if p is not part], source.operands(tests[:-1])
+
+
+def state(loop, conditions, scopes):
+    """Return whether conditions hold throughout a loop, all of them; None if that is unknown, as where it assigns their variables."""
+    found = [known(holds, c, scopes) if source.used(c).isdisjoint(loop.variables.union(loop.assigned)) else None for c in conditions]
+    return False if False in found else None if None in found else True
+
+
+def holds(node, scopes):
+    """Report whether a condition holds: a value, a comparison of two, or the negation of a condition."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return not holds(node.operand, scopes)
+    if not isinstance(node, ast.Compare):
+        found = [value(node, scopes)]
+    elif len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+        found = [value(node.left, scopes), value(node.comparators[0], scopes)]
+    else:
+        raise Unknown(type(node).__name__)
+    if not all(v is None or type(v) in (int, float, bool, str) for v in found):
+        raise Unknown("a condition")
+    return bool(found[0]) if len(found) == 1 else COMPARISONS[type(node.ops[0])](*found)
+
+
+def replays(node, scopes, use):
+    """Report whether a for loop requests the batches of a pass by itertools.cycle, and once more after its end."""
+    values = over(node.iter)[0]
+    parts = [values]
+    if isinstance(values, ast.Call) and called(values) == "zip":
+        parts = [a for a in values.args if known(sequence, a, scopes) is None]
+    for part in (over(p)[0] for p in parts):
+        if not isinstance(part, ast.Call):
+            if cycles(known(value, part, scopes), use):
+                return True
+        elif called(part) == "cycle" and part.args:
+            if len(parts) == 1:
+                return True
+            loader = known(value, over(part.args[0])[0], scopes)
+            if loader is not None and any(use.passes.loader() is v for v in (loader, known(attribute, loader, "base_dataloader")) if v is not None):
+                return True
+    return False
+
+
+def cycles(iterator, use):
+    """Report whether an iterator of the standard library repeats a pass."""
+    if type(iterator) is zip:
+        return any(cycles(i, use) for t in gc.get_referents(iterator) if type(t) is tuple for i in t)
+    return type(iterator) is itertools.cycle and any(getattr(i, "__dict__", {}).get("_optimize_use") is use for i in gc.get_referents(iterator))
+
+
+def known(function, *args):
+    """Return the result of a function; None if that does not follow from variables, or an expression of the script fails."""
+    try:
+        return function(*args)
+    except Exception:
+        return None
 
 
 def around(batches, callers=CALLERS):
@@ -166,7 +256,7 @@ def around(batches, callers=CALLERS):
     the loops around the one over the batches that were requested at batches, a site or None, the result of steps_left for that, and
     whether one of the loops around a step may end early.
     Raise Several for other loops, and for a training that another one follows, and Unknown where there may be such."""
-    loops, opaque, passes, forked, callee, needed, rest = [], False, False, False, None, set(), None
+    loops, opaque, passes, forked, callee, needed, rest, inner = [], False, False, False, None, set(), None, 0
     by_framework = callers is not CALLERS
     frame = sys._getframe(1)
     while frame is not None:
@@ -190,7 +280,7 @@ def around(batches, callers=CALLERS):
                 for k, loop in enumerate(here):
                     if loop is not None and isinstance(loop.node, ast.For) and loop.node.lineno <= batches[1] <= loop.node.iter.end_lineno:
                         loops, here, opaque, passes, needed = [], here[k + 1:], False, True, set()
-                        rest = steps_left(loop, frame)
+                        rest, inner = steps_left(loop, frame, here), len(here)
                         break
             for loop in here:
                 if forked or path.function is None and not code.co_name.endswith("comp>"):
@@ -209,6 +299,8 @@ def around(batches, callers=CALLERS):
         frame = frame.f_back
     if opaque:
         raise Unknown("a library")
+    if rest is not None and len(loops) > inner:  # some are in other functions, which continue
+        rest = rest[0], False
     try:
         found = [position(loop, frame) for loop, frame in reversed(loops)]
         return found, passes, rest, not passes and any(ends_early(loop, frame) for loop, frame in loops)
@@ -216,25 +308,30 @@ def around(batches, callers=CALLERS):
         raise Several("a loop of unknown length") from e
 
 
-def steps_left(loop, frame):
+def steps_left(loop, frame, outer):
     """Return the number of steps after the present one until a counter, increased by one for each, reaches a limit at which the script
-    leaves a loop over batches (--max_train_steps); None without one."""
+    leaves a loop over batches (--max_train_steps), and whether it leaves the outer ones as well, by a return or by the same test;
+    None without one."""
     if loop.read and frame.f_code.co_flags & OPTIMIZED:
         return None
-    for test in [tests[-1] for s in loop.node.body for tests in source.exits(s) if tests]:
-        if not isinstance(test, ast.Compare) or type(test.ops[0]) not in (ast.Eq, ast.GtE, ast.Gt) or len(test.ops) > 1:
-            continue
+    for left, test, others, outside in stops(loop):
         counter = source.used(test.left)
         sums = [n for n in ast.walk(loop.node) if isinstance(n, ast.AugAssign) and source.used(n.target) == counter]
         if len(sums) != 1 or not isinstance(sums[0].op, ast.Add) or getattr(sums[0].value, "value", None) != 1:
             continue
-        try:
-            counted, limit = (within(frame, value, node) for node in (test.left, test.comparators[0]))
-        except Exception:  # it does not follow from variables
-            continue
-        if type(counted) is type(limit) is int:
-            return limit - counted - (sums[0].lineno > frame.f_lineno) + isinstance(test.ops[0], ast.Gt)
+        if not within(frame, lambda _, scopes: state(loop, others, scopes) and state(loop, outside, scopes) is not False, None):
+            continue  # of the conditions outside, some hold at each step: that of accumulation
+        counted, most = (known(within, frame, value, node) for node in (test.left, test.comparators[0]))
+        if type(counted) is type(most) is int:
+            made = {ast.dump(t) for t in [test] + others + outside}
+            return (most - counted - (sums[0].lineno > frame.f_lineno) + isinstance(test.ops[0], ast.Gt),
+                    isinstance(left, ast.Return) or all(o is not None and ends_at(o, made) for o in outer))
     return None
+
+
+def ends_at(loop, made):
+    """Report whether a loop is left where some conditions hold, dumped, or where part of them do."""
+    return any(tests and {ast.dump(t) for t in source.operands(tests)} <= made for _, tests in loop.left)
 
 
 def position(loop, frame):
@@ -279,9 +376,7 @@ def place(loop, scopes):
     """Return the index of the current iteration of a loop, and the number of iterations."""
     target, values = loop.target, loop.iter
     if isinstance(values, ast.Call) and called(values) == "enumerate" and isinstance(target, ast.Tuple):
-        start = [k.value for k in values.keywords if k.arg == "start"] or values.args[1:]
-        start = value(start[0], scopes) if start else 0
-        return value(target.elts[0], scopes) - start, len(sequence(values, scopes))
+        return value(target.elts[0], scopes) - start(values, scopes), len(sequence(values, scopes))
     values, now = sequence(values, scopes), value(target, scopes)
     if isinstance(values, range):
         return values.index(now), len(values)
@@ -354,6 +449,8 @@ def value(node, scopes):
             return owner[key]
     elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](plain(value(node.left, scopes)), plain(value(node.right, scopes)))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -plain(value(node.operand, scopes))
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         function = value(node.func, scopes)
         if any(function is f for f in FUNCTIONS):

@@ -182,7 +182,8 @@ class Loop:
         if passes is None:
             return
         world = passes.ranks(world)
-        batches, samples, epochs, parts = self.total()
+        again = self.replayed(t, world)
+        batches, samples, epochs, parts = plus(self.total(), again)
         if t.step > REUSE * batches:
             t.epoch = t.total_epochs = t.samples = t.data_count = None
             return
@@ -191,8 +192,11 @@ class Loop:
             t.epoch = (epochs if self.whole else epochs + parts) + self.gap
             if not t.epoch and not passes.use.most() and (t.total_epochs or 1) <= 1:  # of a stream, maybe endless
                 t.epoch = t.total_epochs = None
+            self.bound(t, passes.use)
             if t.epoch and t.total_epochs and self.length.until and self.length.depth < 2 and len(self.loaders) == 1:
                 self.shorten(t, batches, passes.use.most())
+            if again[0]:
+                self.extend(t, batches, passes.use.length)
         if passes.batch_size:
             t.samples = samples
             if len(self.loaders) == 1 and not own:
@@ -200,18 +204,48 @@ class Loop:
             if t.step and batches:
                 t.batch_size = passes.batch_size * world * max(1, round(batches / t.step))
 
+    def bound(self, t, use):
+        """Let the total of t end where the loop over the batches of use does, if no other one is around it: before the end of a pass,
+        or some time after it if the loop replays the pass."""
+        _, _, limit, again = use.site or (None, 0, None, False)
+        if t.total_epochs and self.length.passes and not self.length.within and use.length and (again or limit and limit < use.length):
+            t.total_epochs = t.total_epochs - 1 + limit / use.length if limit else math.inf
+            t.epoch = min(t.epoch, t.total_epochs)
 
     def shorten(self, t, batches, length):
-        """Let the total of t end within the last pass, if a counter of the script does. It is unknown for the first steps, because
-        the number of batches of a step is, of which some loaders request one ahead."""
+        """Let the total of t end before that of the loops, if a counter of the script does: within the last pass, or earlier if it
+        ends the loops around the passes as well. It is unknown for the first steps, because the number of batches of a step is, of
+        which some loaders request one ahead."""
         if not length or t.step > self.length.until:
             return
         each = (batches - 1) // t.step if t.step < KNOWN else round(batches / t.step)
         end = self.length.until / math.ceil(length / max(1, each))
         if t.step < KNOWN and end < t.total_epochs:
             t.total_epochs = None
-        elif t.total_epochs - 1 < end < t.total_epochs:
+        elif end < t.total_epochs and (self.length.last or t.total_epochs - 1 < end):
             t.epoch, t.total_epochs = min(t.epoch, end), end
+
+    def replayed(self, t, world):
+        """Return the work of the steps after the end of the last pass, if more than KNOWN of them follow it without another one: its
+        batches are taken from memory, as by itertools.cycle, which does not request them again."""
+        use = self.passes.use
+        steps = t.step - use.steps
+        if not use.ended or not use.steps or not use.length or steps <= KNOWN:
+            return NOTHING
+        batches = self.total()[0]
+        each = batches / use.steps
+        if each > 1:
+            each = round(each)
+        batches = max(0, steps * each - max(0, batches - use.steps * each))  # less those that had been requested ahead
+        size, most = (self.passes.batch_size or 0) * world, use.samples_of_all(world)
+        return batches, batches * (most / use.most() if most else size), batches / use.length, 0.0
+
+    def extend(self, t, batches, length):
+        """Let the total of t, which replays a pass, follow from that number of steps by the loops around them."""
+        if t.loop_steps and not t.ends_early:
+            t.total_epochs = t.epoch + (t.loop_steps - t.step) * batches / t.step / length
+        elif t.total_epochs and t.epoch > t.total_epochs:
+            t.total_epochs = None
 
 
 NOTHING = (0, 0, 0.0, 0.0)  # batches and samples of all ranks, epochs in complete passes, parts of incomplete ones
@@ -367,6 +401,7 @@ class Passes:
         self.done = NOTHING  # in the passes before the current one
         self.before = NOTHING  # the part of the total that the Loop has counted already
         self.use = self.left = None
+        self.ends = False  # a pass has ended
         self.limit = math.inf  # batches after which the script leaves each pass
 
     def begin(self):
@@ -421,15 +456,16 @@ class Use:
     """One pass over a loader, or several by an iterator that the loader keeps (InfiniteDataLoader of YOLOv5). It counts
     from the first optimizer step after one of its batches."""
 
-    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "workers", "added", "site", "graded")
+    __slots__ = ("passes", "length", "count", "batches", "waited", "stepped", "ended", "steps", "workers", "added", "site", "graded")
 
     def __init__(self, passes):
         self.passes, self.workers, self.count = passes, passes.workers, passes.count
         length = min(passes.length or math.inf, passes.limit)
         self.length = None if length == math.inf else length
         self.batches, self.waited, self.stepped, self.ended = 0, 0.0, False, False
+        self.steps = 0  # of the training, when it ended
         self.graded = False  # gradients were enabled at one of its batches
-        self.site = None  # of the loop over its batches, and after how many that ends
+        self.site = None  # of the loop over its batches, after how many that ends, and whether it replays them
         self.added = NOTHING  # of its work, counted by passes
 
     def work(self):
@@ -442,9 +478,10 @@ class Use:
         complete, rest = divmod(self.batches, length) if length else (0, self.batches)
         if self.ended or self.length and self.batches >= self.length:
             loop.whole = True
-        if self.ended or complete:
-            if complete < 1 + self.ended or not self.passes.repeats:  # not even two passes: the length was too small
-                complete, rest = 1, 0
+        if self.ended and complete < 2:  # not even two passes: the length was too small
+            complete, rest = 1, 0
+        elif complete and self.passes.ends and not self.passes.repeats:  # otherwise its sampler may have no end
+            complete, rest = 1, 0
         share = complete + (rest / length if length else 0.0)
         world = self.passes.ranks(observer.rank()[1])
         size, most = (self.passes.batch_size or 0) * world, self.samples_of_all(world)
@@ -452,6 +489,12 @@ class Use:
         if most is not None:
             samples = min(samples, complete * most + min(rest * size, most))
         return (self.batches, samples, share, 0.0) if loop.whole else (self.batches, samples, 0.0, share)
+
+    def beside(self, other):
+        """Report whether the loop that requests its batches replays them until another pass ends, which it makes at the same time."""
+        if not self.site or not self.site[3] or other is None or other.passes is self.passes or other.ended:
+            return False
+        return bool(other.site) and other.site[:2] == self.site[:2]
 
     def most(self):
         """Return the number of batches of a pass by the loop over them, which loops of the script are around."""
@@ -527,22 +570,24 @@ def install_loader(torch):
             observer.boundary()
         use.waited += clock() - begun
         use.batches += 1
+        if use.site is None:
+            use.site = safely("loops", loops.site, use)
         if gradients():
             use.graded = True
+        elif observer.loader is not None and observer.loader.graded:  # an evaluation before the optimizer step
+            return
+        if not use.beside(observer.loader):
             observer.loader = use
-        elif observer.loader is None or not observer.loader.graded:  # otherwise an evaluation before the optimizer step
-            observer.loader = use
-        if use.site is None:
-            use.site = safely("loops", loops.site)
 
     def ended(iterator):
         use = iterator.__dict__.get("_optimize_use")
         if use is None:
             return
-        use.ended = True
+        use.ended = use.passes.ends = True
         if use.length is None and use.stepped:
             use.length = use.passes.length = use.batches
         if use.stepped:
+            use.steps = loop.training.step
             use.passes.add(use)
             observer.boundary()
 

@@ -13,7 +13,9 @@ import optimize_observer
 
 SOURCE = 2 << 20  # bytes; larger files are not parsed
 BEGAN = os.getcwd()  # relative names of files are relative to it, even after the script has changed its directory
-OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
+OWN = "<optimize_observer"  # prefix of the file names of the observer, if it is part of optimize_hook.py
+if hasattr(optimize_observer, "__file__"):
+    OWN = os.path.dirname(os.path.abspath(optimize_observer.__file__)) + os.sep
 LIBRARIES = tuple({os.path.realpath(p) + os.sep for k, p in sysconfig.get_paths().items() if "lib" in k})
 
 FOR_ITER = opcode.opmap["FOR_ITER"]
@@ -49,19 +51,19 @@ class Around:
         self.assigned = assignments(node.body)
         names = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.plain = isinstance(node, ast.For) and not self.variables & names
-        self.exits = [self.limits(tests) for s in node.body for tests in exits(s)]
+        self.left = [e for s in node.body for e in exits(s)]
+        self.exits = [self.limits(tests) for _, tests in self.left]
         self.once = False  # it is left after the statement in each case
         self.read = any(reads(n) for n in ast.walk(function))
 
     def limits(self, tests):
         """Return the variables without a value of which tests do not hold together: limit in "limit and i >= limit"."""
-        operands = [v for t in tests for v in (t.values if isinstance(t, ast.BoolOp) and isinstance(t.op, ast.And) else [t])]
-        found = []
-        for test in operands:
+        found, parts = [], operands(tests)
+        for test in parts:
             limit = test
             if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and getattr(test.comparators[0], "value", 0) is None:
                 limit = test.left
-            others = [ast.dump(n) for other in operands if other is not test for n in ast.walk(other)]
+            others = [ast.dump(n) for other in parts if other is not test for n in ast.walk(other)]
             if isinstance(limit, (ast.Name, ast.Attribute)) and ast.dump(limit) in others and used(limit).isdisjoint(self.assigned):
                 found.append(limit)
         return found
@@ -172,14 +174,21 @@ def certain(nodes):
 
 
 def exits(node, inner=False, tests=()):
-    """Yield the tests before each break of a loop, and each return, in one of its statements."""
+    """Yield each break of a loop, and each return, in one of its statements, with the tests before it."""
     if isinstance(node, (ast.Break, ast.Return)):
         if isinstance(node, ast.Return) or not inner:
-            yield tests
+            yield node, tests
     elif not isinstance(node, FUNCTION + (ast.ClassDef,)):
         for s in statements(node):
-            held = isinstance(node, ast.If) and any(s is b for b in node.body)
-            yield from exits(s, inner or isinstance(node, LOOPS), tests + (node.test,) if held else tests)
+            held = tests
+            if isinstance(node, ast.If):
+                held += (node.test if any(s is b for b in node.body) else ast.UnaryOp(ast.Not(), node.test),)
+            yield from exits(s, inner or isinstance(node, LOOPS), held)
+
+
+def operands(tests):
+    """Return the conditions of which all hold if tests do."""
+    return [v for t in tests for v in (t.values if isinstance(t, ast.BoolOp) and isinstance(t.op, ast.And) else [t])]
 
 
 def reads(node):
