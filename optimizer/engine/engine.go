@@ -106,7 +106,8 @@ type Request struct {
 	Dir       string        // working directory, absolute
 	Output    string        // file for the output of the supervisor itself, absolute
 	Place     Place         // what it runs on
-	TimeLimit time.Duration // 0: that of the partition
+	TimeLimit time.Duration // 0: that of the partition for jobs that ask for none
+	Unlimited bool          // asks for no limit, instead of TimeLimit
 	// Warn is the time before the end of TimeLimit at which the supervisor is sent SIGUSR1; 0: no signal.
 	Warn  time.Duration
 	Extra []string // options of the site, passed through: --account=…, --qos=…; those for GPUs only if Place has none

@@ -21,7 +21,10 @@ type Offer struct {
 	Nodes     int           `json:"nodes"`              // that are up, whether busy or not
 	Idle      int           `json:"idle"`               // of which nothing runs on
 	Longest   time.Duration `json:"longest_ns"`         // limit of the run time; 0: none
+	Usual     time.Duration `json:"usual_ns,omitempty"` // limit of the run time of a job that asks for none; 0: Longest
 	Features  []string      `json:"features,omitempty"`
+	// Whole is true for nodes that are allocated as a whole: a job holds all of them, whatever it asks for.
+	Whole bool `json:"whole,omitempty"`
 	// Names are those of the Nodes; nil if the engine does not tell them. A node may be part of several offers.
 	Names []string `json:"-"`
 	// Down are the names of further nodes of the kind, which are down, drained or not responding.
@@ -46,7 +49,8 @@ func (o Offer) Host() resources.Host {
 }
 
 // Place returns the request for an allocation on nodes of the offer. A job without a stated amount of memory asks for
-// the share of the node that corresponds to its CPUs or GPUs; so does one that shares an allocation, at least.
+// the share of the node that corresponds to its CPUs or GPUs, all of it if it holds the whole node; so does one that
+// shares an allocation, at least.
 func (o Offer) Place(a resources.Allocation) Place {
 	p := Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory, Hold: o.Hold, Avoid: o.Avoid}
 	if a.GPUs > 0 {
@@ -56,6 +60,9 @@ func (o Offer) Place(a resources.Allocation) Place {
 		share := float64(p.CPUs) / float64(o.CPUs)
 		if o.GPUs > 0 {
 			share = math.Max(share, float64(p.GPUs)/float64(o.GPUs))
+		}
+		if o.Whole {
+			share = 1
 		}
 		p.Memory = max(p.Memory, resources.GiB(math.Floor(float64(o.Memory)*share*16)/16))
 	}
@@ -76,12 +83,13 @@ func (o Offer) Rates(unit cost.USD) (*cost.Rates, error) {
 		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit)), Dated: time.Now().Format(time.DateOnly)}, nil
 }
 
-// Longest returns the limit of the run time at the place, from the offers; 0: none.
-func (p Place) Longest(offers []Offer) time.Duration {
+// Limits returns the limits of the run time at the place, from the offers: the longest, and that of a job that asks for
+// none, as in Offer.
+func (p Place) Limits(offers []Offer) (longest, usual time.Duration) {
 	for _, o := range offers {
 		if o.Partition == p.Partition && (p.GPUType == "" || o.GPUType == p.GPUType) {
-			return o.Longest
+			return o.Longest, o.Usual
 		}
 	}
-	return 0
+	return 0, 0
 }

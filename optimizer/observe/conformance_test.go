@@ -331,12 +331,18 @@ func TestSystemTorch(t *testing.T) {
 	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
 		t.Skipf("%s has no torch", python)
 	}
-	for script, w := range map[string]string{"torch_loop.py": "64 - 4 4 64", "torch_accumulate.py": "16 - 2 2 32", "torch_arrays.py": "300 - - - -"} {
+	for script, c := range map[string]struct {
+		last      string
+		gradients float64 // bytes: four of each parameter
+	}{
+		"torch_loop.py": {"64 - 4 4 64", 4 * (20*32 + 32 + 32*3 + 3)}, "torch_accumulate.py": {"16 - 2 2 32", 4 * (8 + 1)}, "torch_arrays.py": {"300 - - - -", 4 * (16*16 + 16)},
+	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			o := newReal(t, python)
 			f, _ := o.ran(python, framework(t, script))
-			want(t, "last row", columns(o)[:strings.LastIndex(columns(o), " ")], w)
+			want(t, "last row", columns(o)[:strings.LastIndex(columns(o), " ")], c.last)
+			want(t, "bytes of gradients", f.GradientBytes, c.gradients)
 			if len(f.Failures) > 0 {
 				t.Errorf("failures: %+v", f.Failures)
 			}

@@ -40,6 +40,8 @@ type Facts struct {
 	DataWait, Optimizer, Saving float64
 	// Stepping is the time between steps so far, Waiting the part of it spent waiting for data.
 	Stepping, Waiting time.Duration
+	// GradientBytes are the bytes of gradients of one step in a rank; 0 if unknown, as those of sharded parameters.
+	GradientBytes float64
 	// CanSave, CanStop, CanSetThreads and CanSetWorkers report which requests the training supports.
 	CanSave, CanStop, CanSetThreads, CanSetWorkers bool
 	// Checkpoints are the written checkpoints in order of time; the oldest are dropped beyond 1000. Saves is the number of all.
@@ -225,6 +227,7 @@ func (f *Facts) measured(last, start *line) {
 		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
 		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(value(last.Optimizing)), share(last.Saving)
 	}
+	f.GradientBytes = max(0, last.GradientBytes)
 	if last.Threads != nil {
 		f.Threads = int(*last.Threads)
 	}

@@ -54,6 +54,7 @@ type line struct {
 	Saving        float64  `json:"saving"`
 	Closing       float64  `json:"closing"`
 	Beside        int      `json:"beside"`
+	GradientBytes float64  `json:"gradient_bytes"`
 	Threads       *float64 `json:"threads"`
 	Workers       *float64 `json:"workers"`
 	Stream        bool     `json:"stream"`

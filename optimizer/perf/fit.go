@@ -83,7 +83,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 		form: name, options: o, observed: obs, stretches: stretches, noise: noise,
 		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peak, known: make(map[point]*prediction),
 	}
-	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode}
+	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode, gradientRate: takeGradients(stretches)}
 	m.curve = newForm(ctx)
 	m.fit(newPosterior(m.curve, ctx, stretches, m.pointer, noise))
 	return m, nil

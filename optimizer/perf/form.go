@@ -54,10 +54,15 @@ func (q parameter) logPrior(z float64) float64 {
 	return math.Log((1-q.other.weight)*math.Exp(-z*z/2) + q.other.weight*q.sd/q.other.sd*math.Exp(-y*y/2) + 1e-300)
 }
 
+// logPriorAt returns logPrior of a value in the transformed space.
+func (q parameter) logPriorAt(value float64) float64 { return q.logPrior((value - q.mean) / q.sd) }
+
 // formContext is the input of a form besides its parameters.
 type formContext struct {
 	ref         point
 	gpusPerNode int // 0: all in one node
+	// gradientRate is that of Utilization, 0 if unknown.
+	gradientRate float64
 }
 
 // point is an allocation in the coordinates of the curves.

@@ -18,18 +18,58 @@ import "math"
 //
 // All times are relative to T_grad at the reference batch.
 type pollux struct {
-	ctx   formContext
-	nodes bool
+	ctx             formContext
+	nodes           bool
+	sync, syncNodes parameter // a_l and a_n relative to T_grad
 }
 
-func newPollux(ctx formContext) form { return pollux{ctx: ctx, nodes: ctx.gpusPerNode > 0} }
+func newPollux(ctx formContext) form {
+	f := pollux{ctx: ctx, nodes: ctx.gpusPerNode > 0}
+	f.sync = f.exchange("sync", 0.15, hostLink, gpuLink)
+	f.syncNodes = f.exchange("sync_nodes", 1, ethernet, fabric)
+	return f
+}
+
+// Medians of the rates, in bytes/s, at which two GPUs of a node, or two nodes, exchange gradients: between GPUs through the
+// host, as over PCIe, or directly, as over NVLink; between nodes over Ethernet or over the fabric of a cluster. linkSD is the
+// standard deviation of their logarithms.
+const (
+	hostLink, gpuLink = 3e9, 40e9
+	ethernet, fabric  = 0.5e9, 5e9
+	linkSD            = 0.9
+	fastLinks         = 0.4 // share of direct links and fabrics
+)
+
+// exchange returns the prior of the time in which gradients are exchanged, relative to T_grad. Its median for models of any size is
+// given; the bytes of the gradients in a step of T_grad, and the rates of links, are evidence beside it.
+func (f pollux) exchange(name string, median, slow, fast float64) parameter {
+	q := parameter{name: name, mean: math.Log(median), sd: 1.2, natural: math.Exp}
+	bytes := f.ctx.gradientRate
+	if bytes <= 0 {
+		return q
+	}
+	// The product of two normal densities is a normal density, times one of the distance of their means.
+	own, link := 1/(q.sd*q.sd), 1/(linkSD*linkSD)
+	given := func(rate float64) (mean, weight float64) {
+		x := math.Log(bytes / rate)
+		return (q.mean*own + x*link) / (own + link), normalDensity(x-q.mean, math.Sqrt(1/own+1/link))
+	}
+	first, w := given(slow)
+	second, v := given(fast)
+	w, v = (1-fastLinks)*w, fastLinks*v
+	sd := 1 / math.Sqrt(own+link)
+	if w < v {
+		first, second, w, v = second, first, v, w
+	}
+	return parameter{name: name, mean: first, sd: sd, natural: math.Exp}.or(v/(w+v), second, sd)
+}
 
 // parameters returns the priors, chosen here. Two further parameters describe synchronisation between nodes when the
 // job may span several.
 func (f pollux) parameters() []parameter {
 	p := []parameter{
-		{name: "grad_fixed_share", mean: -1.4, sd: 1.0, natural: logistic},       // logit: a / (a + b·m_ref), median 0.2
-		{name: "sync", mean: math.Log(0.15), sd: 1.2, natural: math.Exp},         // a_l / T_grad
+		{name: "grad_fixed_share", mean: -1.4, sd: 1.0, natural: logistic}, // logit: a / (a + b·m_ref), median 0.2
+		f.sync,
 		{name: "sync_per_gpu", mean: math.Log(0.12), sd: 1.0, natural: math.Exp}, // b_l / a_l
 		{name: "gamma", mean: -1.0, sd: 1.2, natural: func(x float64) float64 { return 1 + 9*logistic(x) }},
 		parameter{name: "input_share", mean: math.Log(0.3), sd: 0.9, natural: math.Exp}.or(0.15, 0.7, 0.5), // I / C at the reference
@@ -38,7 +78,7 @@ func (f pollux) parameters() []parameter {
 		{name: "cpu_slowdown", mean: math.Log(15), sd: 1.0, natural: math.Exp},
 	}
 	if f.nodes {
-		p = append(p, parameter{name: "sync_nodes", mean: 0, sd: 1.2, natural: math.Exp},
+		p = append(p, f.syncNodes,
 			parameter{name: "sync_nodes_per_gpu", mean: math.Log(0.05), sd: 1.0, natural: math.Exp})
 	}
 	return p

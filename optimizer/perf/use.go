@@ -12,6 +12,9 @@ type Utilization struct {
 	GPUs float64 `json:"gpus,omitempty"`
 	// GPUBusy is the share of the time, 0 to 1, in which a GPU executed anything, mean over those that did any work.
 	GPUBusy float64 `json:"gpu_busy,omitempty"`
+	// GradientRate is the bytes of gradients of a step in one GPU, divided by the seconds of the step: what data parallelism
+	// exchanges.
+	GradientRate float64 `json:"gradient_bytes_per_s,omitempty"`
 }
 
 // The likelihoods below are mixtures, with weights and widths chosen here; each contains a share of unexplained values,
@@ -71,10 +74,31 @@ func (f pollux) logUse(nat []float64, p point, u Utilization) (log float64) {
 		off := max(0, math.Log(fed/most), math.Log(least/fed)) / cpusSD
 		log += math.Log((1-unexplained)*math.Exp(-off*off/2)/(most-least+cpusSD*most) + unexplained/p.cpus)
 	}
+	if u.GradientRate > 0 {
+		// The priors of the exchange assume the bytes of steps that take T_grad; these take longer.
+		longer := math.Log(total * p.batch * effective(p.gpus, nat[6]))
+		log += f.sync.logPriorAt(math.Log(nat[1])-longer) - f.sync.logPriorAt(math.Log(nat[1]))
+		if f.nodes {
+			log += f.syncNodes.logPriorAt(math.Log(nat[8])-longer) - f.syncNodes.logPriorAt(math.Log(nat[8]))
+		}
+	}
 	if u.GPUs > 0 {
 		log += math.Log((1-unexplained)*normalDensity(math.Log2(max(1, effective(p.gpus, nat[6]))/u.GPUs), gpusSD) + unexplained)
 	}
 	return log
+}
+
+// takeGradients returns the first rate of gradients that was measured with a GPU, and removes the others from the segments: the links
+// are the same in all of them, so that a second one adds no evidence.
+func takeGradients(stretches []segment) (rate float64) {
+	for i := range stretches {
+		if s := &stretches[i]; rate > 0 || s.at.GPUs < 1 {
+			s.used.GradientRate = 0
+		} else {
+			rate = s.used.GradientRate
+		}
+	}
+	return rate
 }
 
 // logUse implements form. Busy CPUs bound the speedup: without overhead they are equal to it; threads that wait actively

@@ -58,6 +58,41 @@ func TestUtilizationTellsWhereTheTimeGoes(t *testing.T) {
 	}
 }
 
+// TestGradientsPredictTheExchange: at the same pace of one node, a model with few parameters for its computation gains from further
+// nodes, and one with many does not.
+func TestGradientsPredictTheExchange(t *testing.T) {
+	o := repeated(gpus(4, 8), 10, 6)
+	speedup := func(rate float64) float64 {
+		o.Used = Utilization{GPUs: 4, CPUs: 0.2, Compute: 1, GradientRate: rate}
+		m := mustFit(t, []Observation{o}, FitOptions{GPUsPerNode: 4})
+		return m.UnitSeconds(o.Allocation).P50 / m.UnitSeconds(gpus(16, 8)).P50
+	}
+	if heavy, unknown, light := speedup(20e9), speedup(0), speedup(0.05e9); !(heavy < 1.2 && light > 2.7 && heavy < unknown && unknown < light) {
+		t.Errorf("four nodes are %.2f times as fast as one with 20 GB/s of gradients, %.2f without evidence, %.2f with 50 MB/s, want at most 1.2 and at least 2.7",
+			heavy, unknown, light)
+	}
+}
+
+// TestLinkCountsOnce: measuring the rate of the gradients again is no further evidence about the links.
+func TestLinkCountsOnce(t *testing.T) {
+	width := func(n int, rate float64) float64 {
+		var obs []Observation
+		for i := range n {
+			o := repeated(gpus(1, 8), 10, 6)
+			o.Used = Utilization{GPUs: 1, GradientRate: rate}
+			if i == 0 {
+				o.Used.GradientRate = 0.4e9
+			}
+			obs = append(obs, o)
+		}
+		at := mustFit(t, obs, FitOptions{}).UnitSeconds(gpus(4, 8))
+		return math.Log(at.P95 / at.P5)
+	}
+	if once, often := width(6, 0), width(6, 0.4e9); math.Abs(often/once-1) > 1e-9 {
+		t.Errorf("the interval is %.3f wide with six measured rates, %.3f with one", often, once)
+	}
+}
+
 // TestMeasuredPacesOutweighUtilization: where both disagree, the paces decide.
 func TestMeasuredPacesOutweighUtilization(t *testing.T) {
 	wide, narrow := repeated(cpus(8), 10, 6), repeated(cpus(2), 38, 6)
@@ -79,6 +114,8 @@ func TestAnyUtilizationFits(t *testing.T) {
 			GPUBusy: rapid.Float64Range(0, 1).Draw(t, "busy"),
 			CPUs:    rapid.Float64Range(0, 100).Draw(t, "cpus"),
 			GPUs:    rapid.Float64Range(0, 16).Draw(t, "gpus"),
+
+			GradientRate: math.Expm1(rapid.Float64Range(0, 35).Draw(t, "gradients")),
 		}
 		a := gpus(rapid.IntRange(0, 8).Draw(t, "G"), rapid.IntRange(1, 64).Draw(t, "C"))
 		o := repeated(a, 5, 4)

@@ -24,8 +24,8 @@ const (
 //     may not fit in device memory; always the smallest;
 //   - when ThreadKnob is set, one thread per process as an alternative to the job's default, at the baseline's GPUs,
 //     CPUs and batch size;
-//   - one memory size: the measured requirement, within the limits; when not measured, the baseline's, or else the
-//     maximum allowed, since less might kill the job.
+//   - the memory that is charged, if it follows from GPUs and CPUs; otherwise one size: the measured requirement,
+//     within the limits; when not measured, the baseline's, or else the maximum allowed, since less might kill the job.
 //
 // Loader workers are the baseline's; at the baseline's GPUs, CPUs and batch size also the measured counts within
 // Workers.
@@ -42,7 +42,7 @@ func Allocations(s Snapshot) []resources.Allocation {
 				if b != batches[0] && !own && perGPU(b, g) > largest {
 					continue
 				}
-				a := resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: s.Baseline.NumWorkers}
+				a := withCharged(resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: s.Baseline.NumWorkers}, s)
 				out = append(out, a)
 				if own && c == s.Baseline.CPUs {
 					for _, n := range workerCounts(s) {
@@ -189,6 +189,14 @@ func clipMemory(m resources.GiB, s Snapshot) resources.GiB {
 	return m
 }
 
+// withCharged returns the allocation with the memory that is charged for it, if that follows from its GPUs and CPUs.
+func withCharged(a resources.Allocation, s Snapshot) resources.Allocation {
+	if s.Charged != nil {
+		a.Memory = clipMemory(s.Charged(a).Memory, s)
+	}
+	return a
+}
+
 // clip returns the allocation restricted to the limits.
 func clip(a resources.Allocation, s Snapshot) resources.Allocation {
 	l := s.Limits
@@ -202,6 +210,7 @@ func clip(a resources.Allocation, s Snapshot) resources.Allocation {
 		a.Memory = memoryFor(s)
 	}
 	a.Memory = clipMemory(a.Memory, s)
+	a = withCharged(a, s)
 	if l.BatchSize.Max > 0 && a.BatchSize > 0 {
 		a.BatchSize = min(max(a.BatchSize, l.BatchSize.Min), l.BatchSize.Max)
 	}

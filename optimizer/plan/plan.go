@@ -33,7 +33,7 @@ type Snapshot struct {
 	Elapsed time.Duration
 	Spent   cost.USD
 	// Current is the running allocation, nil before the first start. Baseline is the allocation that the job would
-	// use without optimize: everything that the limits allow.
+	// use without optimize: everything that the limits allow, or of a shared node the part that it would ask for.
 	Current  *resources.Allocation
 	Baseline resources.Allocation
 	// Startup is the measured time from launch to the first unit of work, in seconds. Restart is the cost of one
@@ -68,6 +68,8 @@ type Snapshot struct {
 	Trials []Trial
 	// Memory is the measured requirement of the job plus a margin; 0 when not measured.
 	Memory resources.GiB
+	// Charged returns an allocation with the memory that is charged for its GPUs and CPUs; nil: memory is planned.
+	Charged func(resources.Allocation) resources.Allocation
 	// GPUUtil and CPUUtil are the recent utilization in %, Throughput is in samples/s; NaN without data. The SLA
 	// check uses the utilization; the rules planner uses GPUUtil and Throughput.
 	GPUUtil, CPUUtil, Throughput float64

@@ -558,8 +558,8 @@ func (r *run) checkResumption() {
 	r.event(Warning, "the training began again: resumed from its checkpoint at epoch %g it prints epoch %g first, as at its beginning, and it has replaced the checkpoint; progress is counted from the beginning", from, printed)
 }
 
-// raiseOrigin counts the running process from the epoch at which it has begun, by what it prints: it was resumed from a checkpoint that
-// replaced the reported one. The observer reports no more than two saves per second.
+// raiseOrigin raises the position from which the running process is counted to that at which it has begun, by the epochs that it prints.
+// Its checkpoint may be a later save than the reported one: the observer reports at most two per second.
 func (r *run) raiseOrigin(to float64) {
 	from := r.Origin.Position
 	if !r.checkpoints.newer || !r.Each || to <= from {

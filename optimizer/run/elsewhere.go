@@ -154,7 +154,7 @@ func (r *run) considerElsewhere() {
 	var wanted []Site
 	least := math.Inf(1)
 	for _, o := range r.site.Others {
-		a, fits := onNode(r.Current, o.Host)
+		a, fits := r.onNode(r.Current, o)
 		if !fits || !r.allowedAt(a, o.Host) {
 			continue
 		}
@@ -193,17 +193,20 @@ func (r *run) awaitsResult() bool {
 	})
 }
 
-// onNode returns the part of an allocation that a node of another kind has; false if it lacks GPUs.
-func onNode(a resources.Allocation, h resources.Host) (resources.Allocation, bool) {
+// onNode returns the part of an allocation that a node of another site has; false if it lacks GPUs.
+func (r *run) onNode(a resources.Allocation, o Site) (resources.Allocation, bool) {
 	a.GPUIDs = nil
-	a.CPUs = min(a.CPUs, int(h.CPUs))
-	a.Memory = min(a.Memory, h.Memory)
-	return a, a.GPUs <= len(h.GPUs) && a.CPUs > 0
+	a.CPUs = min(a.CPUs, int(o.Host.CPUs))
+	if r.memoryFollows() {
+		a = r.chargedAt(o.Launcher, a)
+	}
+	a.Memory = min(a.Memory, o.Host.Memory)
+	return a, a.GPUs <= len(o.Host.GPUs) && a.CPUs > 0
 }
 
 // allowedAt reports whether the user's ranges allow an allocation on another kind of node.
 func (r *run) allowedAt(a resources.Allocation, h resources.Host) bool {
-	l := h.DefaultLimits(a.GPUs > 0)
+	l := r.limitsOf(h, a.GPUs > 0)
 	err := l.Restrict(resources.Ranges{GPUs: r.Config.GPUs, CPUs: r.Config.CPUs, Memory: r.Config.Memory, BatchSize: r.Config.BatchSize})
 	return err == nil && l.Check(a, h) == nil
 }
@@ -217,22 +220,18 @@ func (r *run) probePrice(there plan.Elsewhere) float64 {
 func (r *run) ratesAt(o Site) cost.Rates {
 	switch {
 	case r.Config.Rates != nil:
-		return *r.Config.Rates
+		return o.rates(*r.Config.Rates)
 	case o.Rates != nil:
-		return *o.Rates
+		return o.rates(*o.Rates)
 	}
 	f := facts{Config: r.Config, Host: o.Host}
 	f.resolveRates()
-	return f.Rates
+	return o.rates(f.Rates)
 }
 
 // hourlyAt returns what another site charges for an allocation, USD per hour.
 func (r *run) hourlyAt(o Site, a resources.Allocation) float64 {
-	charged := r.withMemory(a)
-	if c, ok := o.Launcher.(charger); ok {
-		charged.Memory = c.Charged(r.enforced(a)).Memory
-	}
-	return float64(r.ratesAt(o).Hourly(charged))
+	return float64(r.ratesAt(o).Hourly(r.chargedAt(o.Launcher, r.withMemory(a))))
 }
 
 // paceAt returns what is known of the job on another kind of node: measured by p, otherwise assumed to be that of the
@@ -286,7 +285,7 @@ func (r *run) wantProbes(wanted []Site) {
 				waits[o.Place] = 0
 			}
 			if o.Forecast != nil {
-				a, _ := onNode(current, o.Host)
+				a, _ := r.onNode(current, o)
 				if f, err := o.Forecast(ctx, a, shortestProbe, 0); err == nil && len(f) > 0 {
 					waits[o.Place] = f[0].Wait.P50
 				}
@@ -308,7 +307,7 @@ func (r *run) startProbes(wanted []Site) {
 	var sites []Site
 	var probes []*siteProbe
 	for _, o := range wanted {
-		a, _ := onNode(r.Current, o.Host)
+		a, _ := r.onNode(r.Current, o)
 		wait, known := r.elsewhere.waits[o.Place]
 		if _, can := o.Launcher.(prober); !can || !known || len(r.SiteProbes) >= r.Config.Samples {
 			continue
@@ -422,7 +421,7 @@ func (r *run) clearProbes() {
 
 // goTo moves the job to another kind of node: its place is obtained while the job runs on.
 func (r *run) goTo(o Site, reason string) {
-	a, _ := onNode(r.Current, o.Host)
+	a, _ := r.onNode(r.Current, o)
 	r.Departures++
 	kind := o.Place
 	r.act(a, reason, "restart", fmt.Sprintf("%s → %s", r.site.Place, kind))

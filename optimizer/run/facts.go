@@ -193,6 +193,10 @@ func (r *run) saveState() {
 // GiB. Otherwise the job has all memory of the machine.
 func (f *facts) memoryCounts() bool { return f.Config.Memory != "" || f.Rates.Instance == 0 }
 
+// memoryFollows reports whether the memory of an allocation follows from its GPUs and CPUs: a job on an engine without a
+// stated amount asks for their share of the node.
+func (f *facts) memoryFollows() bool { return f.Config.elsewhere() && f.Config.Memory == "" }
+
 // startMemory returns the memory of a job whose requirement has not been measured yet: 2 GiB per CPU, as in the
 // compute-optimized machine types of cloud providers, or all memory if it is not a decision.
 func (f *facts) startMemory(cpus int) resources.GiB {
@@ -215,7 +219,7 @@ const memoryMargin = 1.25
 
 // learnMemory sets the memory requirement of the job: the measured peak with a margin.
 func (f *facts) learnMemory(peakGiB float64) {
-	if !f.memoryCounts() {
+	if !f.memoryCounts() || f.memoryFollows() {
 		return
 	}
 	need := min(max(roundMemory(resources.GiB(peakGiB)*memoryMargin), f.Limits.MemoryMin), f.Limits.MemoryMax)

@@ -225,6 +225,9 @@ func (r *run) snapshot() plan.Snapshot {
 	case !r.Resumable && r.canResume():
 		s.Stays = "the job resumes from its own checkpoints only, by " + r.resumptionWords()
 	}
+	if r.memoryFollows() {
+		s.Charged = r.charged
+	}
 	if r.Config.SpotNotice != "" { // the machine may be reclaimed
 		s.Interruptions = cost.AssumedSpot(0, 0, r.Resumable)
 	}

@@ -194,7 +194,7 @@ func (r *run) resolveLimits() error {
 	cfg := r.Config
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
-	r.Limits = r.Host.DefaultLimits(r.mayUseGPU())
+	r.Limits = r.limitsOf(r.Host, r.mayUseGPU())
 	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
 		return err
 	}
@@ -204,7 +204,14 @@ func (r *run) resolveLimits() error {
 	if r.Lease != nil {
 		r.Lease.restrict(&r.Limits)
 	}
-	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, Memory: r.startMemory(r.Limits.CPUs.Max), NumWorkers: r.ownWorkers()}
+	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, NumWorkers: r.ownWorkers()}
+	if cfg.elsewhere() && r.Lease == nil {
+		r.Baseline = r.shareOfNode(r.Baseline)
+	}
+	r.Baseline.Memory = r.startMemory(r.Baseline.CPUs)
+	if r.memoryFollows() {
+		r.Baseline = r.charged(r.Baseline)
+	}
 	r.Baseline = r.Limits.Clip(r.Baseline)
 	if r.Lease != nil {
 		r.Baseline.GPUIDs = r.Lease.Allocation.GPUIDs
@@ -216,13 +223,40 @@ func (r *run) resolveLimits() error {
 	return err
 }
 
-// resolveSiteRates sets the rates: those of the engine if it states any, otherwise as resolveRates, for all nodes of a job.
+// limitsOf returns the limits of the allocations on a host if the user sets none. On an engine the supervisor runs within what
+// the job asks for, which may be all memory of a node.
+func (f *facts) limitsOf(h resources.Host, usesGPU bool) resources.Limits {
+	l := h.DefaultLimits(usesGPU)
+	if f.Config.elsewhere() {
+		l.MemoryMax = h.Memory
+	}
+	if f.memoryFollows() { // also below a GiB, on small nodes
+		l.MemoryMin = 0
+	}
+	return l
+}
+
+// shareOfNode reduces an allocation of all that the limits allow to what a job asks for on a node that it may share with
+// others: one GPU for a script that would leave more idle, and with a part of the GPUs the same part of the CPUs, unless
+// the user has stated the number.
+func (r *run) shareOfNode(a resources.Allocation) resources.Allocation {
+	if r.Config.GPUs == "" && r.ranks <= 1 && slices.Contains(r.ins.Warnings, inspect.OneGPU) {
+		a.GPUs = min(a.GPUs, 1)
+	}
+	if all := len(r.Host.GPUs); r.Config.CPUs == "" && a.GPUs > 0 && a.GPUs < all && !r.site.Whole {
+		a.CPUs = max(r.Limits.CPUs.Min, int(r.Host.CPUs)*a.GPUs/all)
+	}
+	return a
+}
+
+// resolveSiteRates sets the rates: those of the engine if it states any, otherwise as resolveRates, of whole nodes where it
+// allocates such, for all nodes of a job.
 func (r *run) resolveSiteRates() {
 	r.resolveRates()
 	if r.site.Rates != nil && r.Config.Rates == nil {
 		r.Rates = *r.site.Rates
 	}
-	r.Rates = r.Rates.Times(r.Host.Nodes)
+	r.Rates = r.site.rates(r.Rates).Times(r.Host.Nodes)
 }
 
 // resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates

@@ -249,7 +249,7 @@ func (r *run) forecast(ctx context.Context, a resources.Allocation, others int, 
 	if seconds != nil {
 		runs = time.Duration(seconds.P95 * float64(time.Second))
 	}
-	list, err := r.site.Forecast(ctx, a, runs, others)
+	list, err := r.site.Forecast(ctx, r.enforced(a), runs, others) // memory follows at each place
 	if err != nil {
 		r.event(Info, "start not predicted: %v", err)
 		return ""

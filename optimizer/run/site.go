@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/cost"
@@ -27,6 +28,8 @@ type Site struct {
 	Launcher launch.Launcher
 	// Host is one node of the kind that the jobs ask for: the limits of the allocations.
 	Host resources.Host
+	// Whole is true if a job holds all of a node, whatever it asks for.
+	Whole bool
 	// Place is the kind of its nodes: partition and type of GPU; Idle of them are idle. Others are the other kinds that the
 	// options of the user allow.
 	Place  engine.Kind
@@ -42,6 +45,14 @@ type Site struct {
 	// Capacity reports whether idle nodes exist for jobs with the given options of the engine; nil if the engine cannot
 	// tell.
 	Capacity func(ctx context.Context, engineArgs []string) (bool, error)
+}
+
+// rates returns unit prices as those of a node that a job holds as a whole, if it does.
+func (s Site) rates(unit cost.Rates) cost.Rates {
+	if !s.Whole || unit.Instance > 0 {
+		return unit
+	}
+	return unit.WholeMachine(resources.Allocation{GPUs: len(s.Host.GPUs), CPUs: int(s.Host.CPUs), Memory: s.Host.Memory})
 }
 
 // remoteSampler is a job that is sampled where it runs.
@@ -156,9 +167,14 @@ type charger interface {
 }
 
 // charged returns what is paid for when the job runs at an allocation.
-func (r *run) charged(a resources.Allocation) resources.Allocation {
-	if c, ok := r.Launcher.(charger); ok {
-		a.Memory = c.Charged(r.enforced(a)).Memory
+func (r *run) charged(a resources.Allocation) resources.Allocation { return r.chargedAt(r.Launcher, a) }
+
+// chargedAt returns what is paid for when a launcher runs the job at an allocation.
+func (r *run) chargedAt(l launch.Launcher, a resources.Allocation) resources.Allocation {
+	if c, ok := l.(charger); ok {
+		if m := c.Charged(r.enforced(a)).Memory; m > 0 { // otherwise the node is not known: the engine does not answer
+			a.Memory = m
+		}
 	}
 	return a
 }
@@ -330,6 +346,9 @@ func (r *run) watchQueue() {
 	if words := r.queued.Waiting(); words != r.lastWait {
 		r.lastWait = words
 		r.event(Info, "%s", words)
+		if strings.Contains(words, "MaxWall") { // QOSMaxWallDurationPerJobLimit, AssocMaxWallDurationPerJobLimit
+			r.eventOnce(Warning, "limit", "the job asks for more time than its account or quality of service permits, and would wait for ever: state what they permit by --engine-arg=--time=MINUTES")
+		}
 	}
 	if left := r.Config.SLA.TimeMax - r.elapsed(); r.Config.SLA.TimeMax > 0 && r.projected.seconds != nil {
 		need := r.projected.seconds.P50 - r.Progress.Current().LaunchedAt.Seconds()

@@ -3,19 +3,24 @@ package run
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/notify"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -308,6 +313,161 @@ func TestStatusOfNodes(t *testing.T) {
 	if got := r.charged(r.Current); got.Memory != 2 {
 		t.Errorf("granted %v, want 2 GiB", got)
 	}
+	if r.Launcher = (placing{}); r.charged(r.Current).Memory != 1 {
+		t.Errorf("without an answer about the nodes %v is charged, want what is planned", r.charged(r.Current))
+	}
+}
+
+// TestWaitsForEver: a job that asks for more time than its account permits is reported once, with the option that states less.
+func TestWaitsForEver(t *testing.T) {
+	view := &warnings{}
+	r := newRun(Agent{Clock: &stoppedClock{}, View: view}, Config{})
+	for _, words := range []string{"slurm job 7 waits (Priority)", "slurm job 7 waits (QOSMaxWallDurationPerJobLimit)", "slurm job 7 waits (AssocMaxWallDurationPerJobLimit)"} {
+		r.queued = waiting{words: words}
+		r.watchQueue()
+	}
+	if len(view.lines) != 1 || !strings.Contains(view.lines[0], "--engine-arg=--time=") {
+		t.Errorf("%d warnings: %q", len(view.lines), view.lines)
+	}
+}
+
+// warnings is a view that keeps the warnings.
+type warnings struct {
+	Quiet
+	lines []string
+}
+
+func (w *warnings) Event(level Level, line string) {
+	if level == Warning {
+		w.lines = append(w.lines, line)
+	}
+}
+
+// waiting is a job that waits for its place.
+type waiting struct {
+	launch.Queued
+	words string
+}
+
+func (w waiting) Waiting() string { return w.words }
+
+// TestShareOfANode: a job for a part of the GPUs of a node asks for the same part of its CPUs and memory, a script that would leave more
+// GPUs idle for one, and the plan shows what is asked for. Numbers that the user states prevail, and the limits stay.
+func TestShareOfANode(t *testing.T) {
+	offer := engine.Offer{Partition: "gpu", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512}
+	place := func(gpus, cpus int, memory resources.GiB) engine.Place {
+		return engine.Place{Partition: "gpu", GPUType: "a100", GPUs: gpus, CPUs: cpus, Memory: memory}
+	}
+	for name, c := range map[string]struct {
+		cfg   Config
+		warns []string
+		ranks int
+		want  engine.Place
+	}{
+		"one GPU":                {cfg: Config{GPUs: "1"}, want: place(1, 16, 128)},
+		"one-GPU script":         {warns: []string{inspect.OneGPU}, want: place(1, 16, 128)},
+		"three GPUs":             {cfg: Config{GPUs: "3"}, want: place(3, 48, 384)},
+		"any number of GPUs":     {want: place(4, 64, 512)},
+		"GPUs prevail":           {cfg: Config{GPUs: "2"}, warns: []string{inspect.OneGPU}, want: place(2, 32, 256)},
+		"CPUs prevail":           {cfg: Config{GPUs: "1", CPUs: "8"}, want: place(1, 8, 128)},
+		"memory prevails":        {cfg: Config{GPUs: "1", Memory: "40"}, want: place(1, 16, 40)},
+		"a CPU for each process": {cfg: Config{GPUs: "1"}, ranks: 20, want: place(1, 20, 160)},
+	} {
+		c.cfg.Engine = "slurm"
+		r := newRun(Agent{Clock: &stoppedClock{}, View: Quiet{}}, c.cfg)
+		r.Launcher, r.Host, r.ins.Warnings, r.ranks = placing{offer: offer}, offer.Host(), c.warns, c.ranks
+		r.command = inspect.ReadCommand([]string{"train.py"}, t.TempDir())
+		if err := r.resolveLimits(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := offer.Place(r.enforced(r.Baseline)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: asks for %v, want %v", name, got, c.want)
+		}
+		if text := r.wouldMeasure(); r.Baseline.Memory != c.want.Memory || !strings.Contains(text, r.Baseline.String()) {
+			t.Errorf("%s: the plan is %v (%s), want %v GiB", name, r.Baseline, text, c.want.Memory)
+		}
+		for _, a := range plan.Allocations(r.snapshot()) {
+			if asked := offer.Place(r.enforced(a)); a.Memory != asked.Memory {
+				t.Errorf("%s: %v is planned, and %v asked for", name, a, asked)
+			}
+		}
+		r.site.Forecast = func(_ context.Context, a resources.Allocation, _ time.Duration, _ int) ([]engine.Forecast, error) {
+			if got := offer.Place(a); !reflect.DeepEqual(got, c.want) || (a.Memory > 0) != (c.cfg.Memory != "") {
+				t.Errorf("%s: the start is predicted of %v (%v), want %v", name, got, a, c.want)
+			}
+			return []engine.Forecast{{}}, nil
+		}
+		r.rec = &journal.Record{}
+		r.forecastFirst(t.Context(), r.Baseline)
+		for _, memory := range []resources.GiB{256, 2} { // of other nodes
+			small := offer
+			small.CPUs, small.Memory = 32, memory
+			other := Site{Launcher: placing{offer: small}, Host: small.Host()}
+			a, fits := r.onNode(r.Baseline, other)
+			if c.cfg.Memory != "" && memory < 40 {
+				continue
+			}
+			if asked := small.Place(r.enforced(r.Baseline)); !fits || !r.allowedAt(a, other.Host) || a.Memory != asked.Memory || a.CPUs != asked.CPUs {
+				t.Errorf("%s: %v is allowed on a node of %v GiB: %v, want %v", name, a, memory, r.allowedAt(a, other.Host), asked)
+			}
+		}
+		if r.learnMemory(3); c.cfg.Memory == "" && r.withMemory(r.Baseline).Memory != c.want.Memory {
+			t.Errorf("%s: with a measured peak %v is planned, and %v GiB asked for", name, r.withMemory(r.Baseline), c.want.Memory)
+		}
+		if c.cfg.GPUs == "" && r.Limits.GPUs != (resources.Range{Min: 1, Max: 4}) || c.cfg.CPUs == "" && r.Limits.CPUs.Max != 64 {
+			t.Errorf("%s: limits %+v", name, r.Limits)
+		}
+	}
+}
+
+// TestPriceOfAWholeNode: where a job holds all of a node whatever it asks for, all of it is paid, at the present place and at others, and a
+// script that leaves GPUs idle has all CPUs.
+func TestPriceOfAWholeNode(t *testing.T) {
+	offer := engine.Offer{Partition: "gpu", GPUType: "a100", GPUs: 4, CPUs: 64, Memory: 512, PerJob: 2}
+	own := &cost.Rates{GPUHour: 2, CPUHour: 0.01, GiBHour: 0.001, Source: "own", Dated: "2026-01-01"}
+	part, all := resources.Allocation{GPUs: 1, CPUs: 16, Memory: 128}, resources.Allocation{GPUs: 4, CPUs: 64, Memory: 512}
+	for name, c := range map[string]struct {
+		cfg  Config
+		site *cost.Rates
+		unit cost.Rates
+	}{
+		"default rates":      {unit: cost.Default("a100")},
+		"rates of the site":  {site: own, unit: *own},
+		"rates of the user":  {cfg: Config{Rates: own}, unit: *own},
+		"an instance's rate": {cfg: Config{Rates: &cost.Rates{Instance: 7, Source: "own", Dated: "2026-01-01"}}, unit: cost.Rates{Instance: 7}},
+	} {
+		for _, whole := range []bool{false, true} {
+			c.cfg.Engine = "slurm"
+			r := newRun(Agent{Clock: &stoppedClock{}, View: Quiet{}}, c.cfg)
+			r.site = Site{Host: offer.Host(), Whole: whole, Rates: c.site}
+			r.Launcher, r.Host, r.ins.Warnings = placing{offer: offer}, r.site.Host, []string{inspect.OneGPU}
+			paid, cpus := part, 16
+			if whole {
+				paid, cpus = all, 64
+			}
+			r.resolveSiteRates()
+			if got, want := r.Rates.Hourly(part), 2*c.unit.Hourly(paid); math.Abs(float64(got-want)) > 1e-9 {
+				t.Errorf("%s, whole nodes %v: %v USD per hour on two nodes, want %v", name, whole, got, want)
+			}
+			if got, want := r.ratesAt(r.site).Hourly(part), c.unit.Hourly(paid); math.Abs(float64(got-want)) > 1e-9 {
+				t.Errorf("%s, whole nodes %v: %v USD per hour at another place, want %v", name, whole, got, want)
+			}
+			if err := r.resolveLimits(); err != nil || r.Baseline.GPUs != 1 || r.Baseline.CPUs != cpus {
+				t.Errorf("%s, whole nodes %v: the baseline is %v, %v", name, whole, r.Baseline, err)
+			}
+		}
+	}
+}
+
+// placing is an engine with one kind of nodes.
+type placing struct {
+	launch.Launcher
+	offer engine.Offer
+}
+
+func (p placing) Charged(a resources.Allocation) resources.Allocation {
+	a.Memory = p.offer.Place(a).Memory
+	return a
 }
 
 // granting is an engine that grants 2 GiB.

@@ -538,6 +538,7 @@ func (u *usage) known() (out perf.Utilization) {
 	if u.Samples >= usageSamples {
 		out.CPUs, out.GPUs = u.CPUs, u.GPUs
 	}
+	out.GradientRate = u.GradientRate
 	if u.BusySamples >= usageSamples {
 		out.GPUBusy = u.GPUBusy
 	}
@@ -572,9 +573,12 @@ func (u *usage) sample(s *monitor.Sample, disturbed, shared bool) {
 }
 
 // step adds the time between the steps since the last facts; the first ones of an agent may repeat what an earlier agent has
-// added, and add nothing. A loader without processes of its own prepares the input
-// between the steps, so that its wait is computing as well.
+// added, and add nothing. A loader without processes of its own prepares the input between the steps, so that its wait is computing
+// as well. The rate of the gradients is that of the recent steps.
 func (u *usage) step(last, now *observe.Facts) {
+	if step := now.StepTime.Seconds(); now.Unit == "step" && step > 0 {
+		u.GradientRate = now.GradientBytes / step
+	}
 	stepping, waiting := now.Stepping, now.Waiting
 	if last.PID == now.PID && last.Training == now.Training {
 		stepping, waiting = stepping-last.Stepping, waiting-last.Waiting

@@ -67,6 +67,18 @@ func TestUsage(t *testing.T) {
 		t.Errorf("computing for %v of the time, want 0.75", got)
 	}
 
+	fast := facts(9, 1, 3*time.Second, 0)
+	fast.Unit, fast.StepTime, fast.GradientBytes = "step", time.Second/4, 100e6
+	u.step(&last, fast)
+	if got := u.known().GradientRate; got != 400e6 {
+		t.Errorf("%g bytes of gradients per second, want 400e6", got)
+	}
+	fast.Unit, fast.StepTime = "timestep", time.Second // of which many belong to one step of the optimizer
+	u.step(&last, fast)
+	if got := u.known().GradientRate; got != 400e6 {
+		t.Errorf("%g bytes of gradients per second after timesteps, want 400e6", got)
+	}
+
 	adopted := u
 	last = observe.Facts{} // of another agent, which reads all reports again
 	adopted.step(&last, facts(9, 1, 2*time.Second, 0))

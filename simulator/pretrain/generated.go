@@ -85,6 +85,10 @@ var syntheticGPUs = []struct {
 	perNode int
 }{{"T4", 4}, {"V100 16GB", 8}, {"A100 40GB", 8}}
 
+// syntheticLink is the median rate, in bytes/s, at which two GPUs exchange gradients in synthetic jobs. In the tables of models.json
+// with a known number of parameters it is 1.3, 2.8 and 5.1e9.
+const syntheticLink = 2e9
+
 // synthetic draws a data-parallel GPU job of the form of StepCurve, with parameters over the range of the fits in
 // models.json and slightly beyond. One step of one GPU takes one second at the default batch.
 func synthetic(rng *rand.Rand) Kind {
@@ -107,6 +111,7 @@ func synthetic(rng *rand.Rand) Kind {
 		Batch: resources.Range{Min: 16, Max: 256}, TotalBatch: resources.Range{Min: batch, Max: 64 * batch},
 		Restart: logUniform(rng, 15, 250),
 	}
+	k.Parameters = local * syntheticLink / 4 * math.Exp(0.7*rand.New(rand.NewPCG(math.Float64bits(local), 0x9ad5)).NormFloat64())
 	k.step = fittedSteps{curve, g.perNode, noiseScale{batch * logUniform(rng, 10, 3000), batch}}
 	return k
 }

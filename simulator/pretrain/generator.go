@@ -65,6 +65,7 @@ type job struct {
 
 	onSpot   bool
 	observed bool // the run has an observer
+	kind     Kind // of a job with GPUs
 }
 
 // Generator draws jobs. A job depends on the options and its index alone: jobs may be drawn in any order and on any number
@@ -220,6 +221,7 @@ func (d *Generator) kind(rng *rand.Rand) Kind {
 
 // applyKind sets the fields of the job that follow from its kind.
 func (d *Generator) applyKind(rng *rand.Rand, j *job, k Kind) {
+	j.kind = k
 	j.Name, j.Kind, j.Family, j.Scenario.GPUsPerNode, j.Measured, j.Restart = k.Name, k.Name, k.Family, k.GPUsPerNode, k.Measured, k.Restart
 	g := [10]int{4, 4, 8, 8, 8, 8, 8, 16, 16, 16}[rng.IntN(10)]
 	g = min(g, k.MaxGPUs, d.o.MaxGPUs)

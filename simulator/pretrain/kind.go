@@ -29,6 +29,8 @@ type Kind struct {
 	WorkSamples float64
 	// Restart is the seconds of checkpoint, exit, start and warm-up.
 	Restart float64
+	// Parameters is the number of trained parameters, 0 if unknown.
+	Parameters float64
 	// HeldOut kinds are never used to train an agent.
 	HeldOut bool
 	// Irregular kinds change their throughput by a factor above 2.2 or below 0.8 for twice the GPUs: their numbers
@@ -51,6 +53,15 @@ func (k Kind) UnitSamples() float64 { return 1000 * float64(k.DefaultBatch) }
 
 // Workload returns the truth with units of UnitSamples.
 func (k Kind) Workload() training.Workload { return k.WorkloadOf(k.UnitSamples()) }
+
+// stepsOf returns the number of steps that the given number of samples takes at a total batch, 0 for the default per GPU.
+func (k Kind) stepsOf(samples float64, a resources.Allocation) float64 {
+	total := float64(a.BatchSize)
+	if a.BatchSize == 0 {
+		total = float64(a.GPUs * k.DefaultBatch)
+	}
+	return samples / total / k.step.efficiency(total)
+}
 
 // WorkloadOf returns the truth with units of the given number of samples, which must be positive.
 func (k Kind) WorkloadOf(unitSamples float64) training.Workload {
@@ -104,6 +115,10 @@ var heldOut = map[string]bool{"bert": true, "imagenet": true, "transformer": tru
 // rescale_time in its published simulator (siasosp23/artifacts, sia-simulator/applications.py, commit 37c68be).
 // Section 4 of the paper states 25–250 s.
 var restarts = map[string]float64{"cifar10": 50, "deepspeech2": 25, "bert": 120, "yolov3": 80, "imagenet": 250, "ncf": 15}
+
+// parameters are the numbers of trained parameters of models whose source is certain: BERT base 110 million (Devlin et al. 2019),
+// ResNet-50 25.6, ResNet-18 for CIFAR-10 11.2 (both after He et al. 2016), YOLOv3 61.9 (Redmon and Farhadi 2018).
+var parameters = map[string]float64{"bert": 110e6, "imagenet": 25.6e6, "resnet50": 25.6e6, "cifar10": 11.2e6, "resnet18": 11.2e6, "yolov3": 61.9e6}
 
 // similar maps a family to the family of restarts with the most similar model and framework.
 var similar = map[string]string{"resnet18": "cifar10", "resnet50": "imagenet"}

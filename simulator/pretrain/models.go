@@ -117,7 +117,7 @@ func (s StepModel) kind() Kind {
 		WorkSamples: s.WorkSamples, HeldOut: heldOut[s.Family],
 		step: fittedSteps{s.Curve, s.GPUsPerNode, noiseScale{s.NoiseScale, s.ReferenceBatch}},
 	}
-	k.Restart = restartOf(s.Family)
+	k.Restart, k.Parameters = restartOf(s.Family), parameters[s.Family]
 	return k
 }
 
@@ -146,7 +146,7 @@ func (c CountModel) kind() Kind {
 		GPU: c.GPU, MaxGPUs: c.GPUs[len(c.GPUs)-1], DefaultBatch: c.Batch, HeldOut: heldOut[c.Family],
 		step: countedSteps{rate},
 	}
-	k.Restart = restartOf(c.Family)
+	k.Restart, k.Parameters = restartOf(c.Family), parameters[c.Family]
 	for i := 1; i < len(c.GPUs); i++ {
 		if c.GPUs[i] == 2*c.GPUs[i-1] {
 			r := c.PerSecond[i] / c.PerSecond[i-1]

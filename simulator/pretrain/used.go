@@ -17,6 +17,7 @@ import (
 //	                 several GPUs, those of one job in four wait for each other in a uniform part of the rest, and count as busy
 //	busy CPUs        unknown for measured kinds; pipelines: the CPUs that prepare the input, and per GPU a uniform part of one;
 //	                 CPU jobs: by their speedup, with those that contend; one of three waits actively on all its CPUs
+//	gradients        of jobs with an observer: four bytes of each parameter in the seconds of a step
 //	error            the logarithm of the busy CPUs has a standard deviation of 0.05, the share of the busy GPUs of 0.02
 //
 // The draws leave those of the job unchanged.
@@ -36,6 +37,12 @@ func drawUsed(j *job) func(resources.Allocation) perf.Utilization {
 		}
 		return max(0.001, min(1, share+0.02*err))
 	}
+	gradients := func(a resources.Allocation) float64 {
+		if !j.observed {
+			return 0
+		}
+		return 4 * j.kind.Parameters * j.kind.stepsOf(j.UnitSamples, a) / j.Workload.UnitSeconds(a)
+	}
 	busy := func(a resources.Allocation, cpus float64) float64 {
 		err := rand.New(rand.NewPCG(math.Float64bits(j.UnitSamples), uint64(a.CPUs)<<32|uint64(a.GPUs))).NormFloat64()
 		return min(float64(a.CPUs), cpus*math.Exp(0.05*err))
@@ -46,7 +53,7 @@ func drawUsed(j *job) func(resources.Allocation) perf.Utilization {
 			unit := w.UnitSeconds(a)
 			u := perf.Utilization{GPUs: float64(a.GPUs), CPUs: busy(a, w.cpuSeconds/unit+perGPU*float64(a.GPUs))}
 			computing := w.compute.UnitSeconds(a) / unit
-			u.GPUBusy = gpuBusy(a, computing)
+			u.GPUBusy, u.GradientRate = gpuBusy(a, computing), gradients(a)
 			if j.observed {
 				u.Compute = computing
 				if !synchronous {
@@ -65,7 +72,7 @@ func drawUsed(j *job) func(resources.Allocation) perf.Utilization {
 		}
 	}
 	return func(a resources.Allocation) perf.Utilization {
-		u := perf.Utilization{GPUs: float64(a.GPUs), GPUBusy: gpuBusy(a, 1)}
+		u := perf.Utilization{GPUs: float64(a.GPUs), GPUBusy: gpuBusy(a, 1), GradientRate: gradients(a)}
 		if j.observed {
 			u.Compute = 1
 		}

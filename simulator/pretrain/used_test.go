@@ -22,6 +22,15 @@ func TestUsedIsWithinTheAllocation(t *testing.T) {
 			if a.GPUs > 0 != (u.GPUBusy > 0) || u.GPUBusy > 1 {
 				t.Fatalf("%s at %v: GPUs are busy for %g of the time", j.Name, a, u.GPUBusy)
 			}
+			if a.GPUs > 0 && j.observed && j.kind.Parameters > 0 {
+				// the bytes of all steps of a unit in its time
+				rate := 4 * j.kind.Parameters * j.kind.stepsOf(1, a) * j.UnitSamples / j.Workload.UnitSeconds(a)
+				if !(math.Abs(u.GradientRate/rate-1) < 1e-9) {
+					t.Fatalf("%s at %v: %g bytes of gradients per second, want %g", j.Name, a, u.GradientRate, rate)
+				}
+			} else if u.GradientRate != 0 {
+				t.Fatalf("%s at %v: %g bytes of gradients per second are seen without GPUs, observer or number of parameters", j.Name, a, u.GradientRate)
+			}
 			w, ok := j.Workload.(pipelined)
 			if share := 1.0; u.Compute > 0 {
 				if ok {

@@ -190,8 +190,10 @@ type partition struct {
 	isDefault bool
 	open      bool          // accepts jobs of this user and starts them
 	longest   time.Duration // 0: no limit
+	usual     time.Duration // limit of a job that asks for none; 0: longest
 	cpus      int           // that its jobs get of a node; 0: no limit
 	memory    resources.GiB // of one job on a node; 0: no limit
+	whole     bool          // allocates whole nodes
 	billing   map[string]float64
 }
 
@@ -234,12 +236,18 @@ func (p *partition) set(name, value string) error {
 		p.open = p.open && (value != "YES" || os.Getuid() == 0)
 	case "ReqResv":
 		p.open = p.open && value != "YES"
-	case "MaxTime":
+	case "MaxTime", "DefaultTime":
 		limit, err := parseLimit(value)
 		if err != nil {
 			return err
 		}
-		p.longest = limit
+		if name == "MaxTime" {
+			p.longest = limit
+		} else {
+			p.usual = limit
+		}
+	case "OverSubscribe", "Shared": // its name before 16.05
+		p.whole = value == "EXCLUSIVE"
 	case "MaxCPUsPerNode":
 		if n, err := wholeNumber(value); err == nil { // otherwise UNLIMITED
 			p.cpus = n
@@ -326,7 +334,7 @@ func configured(groups []nodeGroup, partitions map[string]partition) []engine.Of
 		}
 		for _, gpu := range g.gpus {
 			o := engine.Offer{Partition: g.partition, Default: p.isDefault, GPUType: gpu.kind, GPUs: gpu.count, CPUs: g.cpus, Memory: g.memory,
-				Longest: p.longest, Features: g.features, Billing: p.billing}
+				Longest: p.longest, Usual: p.usual, Features: g.features, Billing: p.billing, Whole: p.whole}
 			if p.cpus > 0 {
 				o.CPUs = min(o.CPUs, p.cpus)
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/engine"
+	"trainopt/resources"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -125,6 +126,28 @@ func TestLimitsOfAPartition(t *testing.T) {
 	for i, want := range []engine.Offer{{CPUs: 32, Memory: 128}, {CPUs: 24, Memory: 64}, {CPUs: 32, Memory: 128}} {
 		if o := offers[i]; o.CPUs != want.CPUs || o.Memory != want.Memory {
 			t.Errorf("%s: %d CPUs, %v GiB, want %d, %v", o.Partition, o.CPUs, o.Memory, want.CPUs, want.Memory)
+		}
+	}
+}
+
+// TestWholeNodes checks that partitions are recognized that allocate whole nodes, of which a job has all the memory.
+func TestWholeNodes(t *testing.T) {
+	for property, want := range map[string]bool{"OverSubscribe=EXCLUSIVE": true, "Shared=EXCLUSIVE": true, "OverSubscribe=NO": false, "OverSubscribe=FORCE:4": false, "Shared=YES:4": false, "": false} {
+		_, e := newFake(map[string]string{
+			"sinfo":    "PARTITION|STATE|NODES|CPUS|MEMORY|AVAIL_FEATURES|NODELIST|GRES\ngpu|idle|1|64|524288|(null)|n1|gpu:a100:4\n",
+			"scontrol": "PartitionName=gpu State=UP " + property + "\n",
+		})
+		offers, err := e.Offers(t.Context())
+		if err != nil || len(offers) != 1 || offers[0].Whole != want {
+			t.Errorf("%q: %+v, %v, want %v", property, offers, err, want)
+			continue
+		}
+		memory := resources.GiB(128)
+		if want {
+			memory = 512
+		}
+		if p := offers[0].Place(resources.Allocation{GPUs: 1, CPUs: 16}); p.GPUs != 1 || p.CPUs != 16 || p.Memory != memory {
+			t.Errorf("%q: a GPU asks for %v, want %v GiB", property, p, memory)
 		}
 	}
 }

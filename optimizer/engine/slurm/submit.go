@@ -128,7 +128,9 @@ func submission(r engine.Request) ([]string, error) {
 	if len(r.Place.Avoid) > 0 {
 		add("exclude", strings.Join(r.Place.Avoid, ","))
 	}
-	if r.TimeLimit > 0 {
+	if r.Unlimited {
+		add("time", "UNLIMITED")
+	} else if r.TimeLimit > 0 {
 		add("time", roundUp(r.TimeLimit, time.Minute)) // minutes
 	}
 	if r.Warn > 0 {

@@ -21,6 +21,9 @@ type Observable interface {
 // historyOf is the time over which ended jobs are read for a forecast.
 const historyOf = 7 * 24 * time.Hour
 
+// unlimited is the limit by which the start of a job without one is predicted, as Slurm plans it.
+const unlimited = 365 * 24 * time.Hour
+
 // drawsElsewhere is the number of simulations for each of the other places.
 const drawsElsewhere = 60
 
@@ -43,9 +46,11 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		limit := o.Longest
 		if runs > 0 {
 			limit = runs + 2*time.Minute
+		} else if limit == 0 && o.Usual > 0 { // which the job does not get
+			limit = unlimited
 		}
 		f := engine.Forecast{Place: p, ByLimits: math.NaN()}
-		r, err := engine.Predict(q, engine.Job{User: user, Name: name, Place: p, Limit: limit, Submitted: now}, h, engine.Options{Draws: draws})
+		r, err := engine.Predict(q, engine.Job{User: user, Name: name, Place: p, Exclusive: o.Whole, Limit: limit, Submitted: now}, h, engine.Options{Draws: draws})
 		if err != nil {
 			return f, err
 		}
@@ -67,6 +72,9 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			f.Rates = &rates
 		}
 		if f.Rates != nil {
+			if o.Whole {
+				*f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: o.GPUs, CPUs: o.CPUs, Memory: o.Memory})
+			}
 			*f.Rates = f.Rates.Times(o.PerJob)
 		}
 		return f, nil
@@ -104,7 +112,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 }
 
 func gpuOf(o engine.Offer, a resources.Allocation) string {
-	if a.GPUs == 0 {
+	if a.GPUs == 0 && !o.Whole {
 		return ""
 	}
 	return o.GPUType

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,8 +25,9 @@ type Launcher struct {
 	Self []string
 	// Place returns what the engine is asked for to have an allocation.
 	Place func(a resources.Allocation) engine.Place
-	// Longest returns the engine's limit of the run time at a place; nil or 0: none.
-	Longest func(p engine.Place) time.Duration
+	// Limits returns the engine's limits of the run time at a place: the longest, 0 for none, and that of a job that asks
+	// for none, 0 for the longest; nil: there are none.
+	Limits func(p engine.Place) (longest, usual time.Duration)
 	// Extra contains options of the site, passed through to the engine.
 	Extra []string
 	// Limit is the limit of the run time in Extra, which prevails; 0: none is there.
@@ -204,9 +204,12 @@ func (l *Launcher) fill(j *job, c launch.Command) error {
 // submit submits a stretch and records its id.
 func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	s := &j.stretch
-	limit := l.timeLimit(c, s.Place)
+	limit, asked := l.timeLimit(c, s.Place)
 	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
-		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, TimeLimit: limit, Warn: l.warn(c, limit), Extra: l.Extra}
+		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, Warn: l.warn(c, limit), Extra: l.Extra}
+	if asked {
+		r.TimeLimit, r.Unlimited = limit, limit == 0
+	}
 	id, err := l.engineOf(s).Submit(ctx, r)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -220,31 +223,32 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	return err
 }
 
-// timeLimit returns the limit of the run time to ask for: what deadline and budget permit, with room for the start, the
-// last checkpoint and the engine's resolution of a minute, at most the longest that the place permits. The training is
-// stopped before it by its own limit. A limit of the user prevails.
-func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
+// timeLimit returns the limit of the run time, 0 for none, and whether it is to be asked for: what deadline and budget
+// permit, with room for the start, the last checkpoint and the engine's resolution of a minute, at most the longest that
+// the place permits. The training is stopped before it by its own limit. Without deadline and budget the limit is the
+// longest, for which a job asks only where it would otherwise get less: a request for more than an account or a quality
+// of service permits, which is not known here, waits for ever, while a job that asks for nothing gets what they permit. A
+// limit of the user prevails.
+func (l *Launcher) timeLimit(c launch.Command, p engine.Place) (limit time.Duration, asked bool) {
 	if l.Limit > 0 {
-		return l.Limit
+		return l.Limit, true
 	}
-	longest := time.Duration(math.MaxInt64)
-	if l.Longest != nil {
-		if d := l.Longest(p); d > 0 {
-			longest = d
-		}
+	var usual time.Duration
+	if l.Limits != nil {
+		limit, usual = l.Limits(p)
 	}
-	limit := longest
-	if c.StopAfter > 0 && p.Hold == "" { // others may stay longer
-		limit = min(longest, c.StopAfter+c.Grace+2*time.Minute)
+	if c.StopAfter <= 0 || p.Hold != "" { // others may stay longer
+		return limit, usual > 0 && usual != limit
 	}
-	if limit == math.MaxInt64 {
-		return 0
+	need := c.StopAfter + c.Grace + 2*time.Minute
+	if limit > 0 {
+		need = min(limit, need)
 	}
-	return limit
+	return need, true
 }
 
 // warn returns the time before the engine's time limit at which the supervisor is warned: enough for a save and an exit.
-// Without a limit of ours the site may have one, and Slurm may send the warning when it preempts the job.
+// Without a limit that is known the site may have one, and Slurm may send the warning when it preempts the job.
 func (l *Launcher) warn(c launch.Command, limit time.Duration) time.Duration {
 	warn := max(l.notice(), c.Grace) + time.Minute
 	if limit > 0 {
@@ -268,7 +272,8 @@ func (l *Launcher) writeSpec(j *job, c launch.Command) error {
 	if !c.StopBy.IsZero() {
 		s.StopIn = max(time.Until(c.StopBy), time.Millisecond)
 	}
-	s.Warn = l.warn(c, l.timeLimit(c, l.Place(c.Allocation)))
+	limit, _ := l.timeLimit(c, l.Place(c.Allocation))
+	s.Warn = l.warn(c, limit)
 	inherited, own := variables(l.Inherited), variables(c.Env)
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if value, ok := inherited[name]; deviceVariables[name] && c.Allocation.GPUs > 0 || ok && value == own[name] {

@@ -13,15 +13,16 @@ import (
 type Wish struct {
 	Partition string // one or several, separated by commas; empty: the default of the site
 	GPUType   string // empty: any
-	Feature   string // empty: any
+	Feature   string // the constraint on the features of nodes, in the engine's language; empty: any
 	Nodes     int    // of each job; 0 means 1
+	Whole     bool   // jobs are to have their nodes for themselves
 	gpus      bool   // the options ask for GPUs
 	number    string // of GPUs that the option numbered states; empty: none does
 	numbered  string
 }
 
-// ReadWish reads the options of sbatch that select nodes: --partition, --constraint, and the type in --gres and
-// --gpus…; other options are the engine's business.
+// ReadWish reads the options of sbatch that select nodes: --partition, --constraint, --exclusive, and the type in --gres
+// and --gpus…; other options are the engine's business.
 func ReadWish(options []string) Wish {
 	var w Wish
 	for i, o := range options {
@@ -39,6 +40,8 @@ func ReadWish(options []string) Wish {
 			w.Partition = value
 		case "--constraint", "-C":
 			w.Feature = value
+		case "--exclusive": // with a value, others of the same user may be admitted
+			w.Whole = !joined
 		case "--gres":
 			for item := range strings.SplitSeq(value, ",") {
 				if kind, of, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":"); kind == "gpu" {
@@ -128,7 +131,22 @@ func (w Wish) Choose(offers []engine.Offer, gpus bool) (engine.Offer, error) {
 // Fits reports whether an offer agrees with the wish and has as many nodes that are up, at least one.
 func (w Wish) Fits(o engine.Offer) bool {
 	return (w.Partition == "" && o.Default || slices.Contains(strings.Split(w.Partition, ","), o.Partition)) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
-		(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes >= max(1, w.Nodes)
+		hasFeatures(o.Features, w.Feature) && o.Nodes >= max(1, w.Nodes)
+}
+
+// hasFeatures reports whether nodes with the given features may meet a constraint: "a&b" requires all of them, "a|b" one,
+// and "" none. What else the engine's language of constraints contains, such as brackets, numbers of nodes, and & beside |,
+// may be met, and is left to the engine.
+func hasFeatures(features []string, constraint string) bool {
+	has := func(f string) bool { return slices.Contains(features, strings.TrimSpace(f)) }
+	all, anyOf := strings.Split(constraint, "&"), strings.Split(constraint, "|")
+	switch {
+	case constraint == "" || strings.ContainsAny(constraint, "[]()*,!") || len(all) > 1 && len(anyOf) > 1:
+		return true
+	case len(anyOf) > 1:
+		return slices.ContainsFunc(anyOf, has)
+	}
+	return !slices.ContainsFunc(all, func(f string) bool { return !has(f) })
 }
 
 // Named returns the options without the one that names several partitions: Place names the one that was chosen.

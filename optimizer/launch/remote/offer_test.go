@@ -65,3 +65,22 @@ func TestTypeAndNumberOfGPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestConstraint checks that the nodes are those that a constraint of features admits, and that one which is not understood is left to
+// sbatch.
+func TestConstraint(t *testing.T) {
+	node := engine.Offer{Default: true, Nodes: 1, Features: []string{"gpu", "hbm80g"}}
+	for constraint, want := range map[string]bool{
+		"gpu": true, "intel": false, "gpu&hbm80g": true, "gpu&intel": false, "intel&gpu": false, "gpu|intel": true, "intel|hbm80g": true, "intel|amd": false,
+		"[rack1|rack2]": true, "(intel|gpu)&hbm80g": true, "intel*2": true, "intel,amd": true, "!gpu": true, "intel&gpu|amd": true, "gp": false,
+	} {
+		for _, options := range [][]string{{"--constraint=" + constraint}, {"-C", constraint}} {
+			if got := ReadWish(options).Fits(node); got != want {
+				t.Errorf("%q: %v, want %v", options, got, want)
+			}
+		}
+	}
+	if !ReadWish(nil).Fits(engine.Offer{Default: true, Nodes: 1}) {
+		t.Error("without a constraint nodes without features do not fit")
+	}
+}

@@ -39,6 +39,18 @@ func until(t *testing.T, code string) (launch.Command, func()) {
 	}
 }
 
+// TestTimeLimitOfASharedAllocation: others may stay longer than the job that asks for it.
+func TestTimeLimitOfASharedAllocation(t *testing.T) {
+	l := &Launcher{Limits: func(engine.Place) (longest, usual time.Duration) { return 24 * time.Hour, time.Hour }}
+	c := launch.Command{StopAfter: 2 * time.Hour}
+	if limit, asked := l.timeLimit(c, engine.Place{Hold: "held"}); limit != 24*time.Hour || !asked {
+		t.Errorf("asks for %v (%v), want the longest", limit, asked)
+	}
+	if limit, asked := l.timeLimit(c, engine.Place{}); limit != 2*time.Hour+2*time.Minute || !asked {
+		t.Errorf("alone: asks for %v (%v)", limit, asked)
+	}
+}
+
 // TestSharedAllocation: two stretches run in one job of the engine at the same time. The first one ends while the second
 // continues, a third one joins, and the shares of all are the account of the job.
 func TestSharedAllocation(t *testing.T) {

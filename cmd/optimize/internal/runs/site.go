@@ -54,7 +54,7 @@ func siteOn(ctx context.Context, e *cli.Env, eng engine.Engine, cfg run.Config, 
 		err = c.CheckOptions(ctx, cfg.EngineArgs)
 	}
 	for i := range offers {
-		offers[i].PerJob = wish.Nodes
+		offers[i].PerJob, offers[i].Whole = wish.Nodes, offers[i].Whole || wish.Whole
 	}
 	if err != nil {
 		offers = nil
@@ -91,12 +91,13 @@ func placeOf(o engine.Offer, gpus bool) engine.Kind {
 // siteAt connects an agent to the nodes of an offer.
 func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
 	place := placeOf(offer, gpus)
-	if !gpus {
+	offer.Whole = offer.Whole || remote.ReadWish(cfg.EngineArgs).Whole
+	if !gpus && !offer.Whole { // otherwise they are held, and paid
 		offer.GPUs = 0
 	}
 	l := &remote.Launcher{Engine: eng, Self: []string{e.Self[0], NodeArg}, Inherited: e.Environ, Extra: cfg.EngineArgs,
-		Place:   func(a resources.Allocation) engine.Place { return offer.Place(a) },
-		Longest: func(p engine.Place) time.Duration { return p.Longest(offers) }}
+		Place:  func(a resources.Allocation) engine.Place { return offer.Place(a) },
+		Limits: func(p engine.Place) (longest, usual time.Duration) { return p.Limits(offers) }}
 	if n, ok := eng.(interface {
 		Notice(context.Context) time.Duration
 	}); ok {
@@ -107,7 +108,7 @@ func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 	}); ok {
 		l.Limit = n.Limit(cfg.EngineArgs)
 	}
-	site := run.Site{Launcher: l, Place: place, Idle: offer.Idle, Engine: eng, Host: offer.Host(), Capacity: func(ctx context.Context, args []string) (bool, error) {
+	site := run.Site{Launcher: l, Place: place, Idle: offer.Idle, Engine: eng, Host: offer.Host(), Whole: offer.Whole, Capacity: func(ctx context.Context, args []string) (bool, error) {
 		offers, err := eng.Offers(ctx)
 		wish := remote.ReadWish(args)
 		wish.Nodes = cfg.Nodes

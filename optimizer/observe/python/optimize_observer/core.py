@@ -56,6 +56,8 @@ class Training:
         self.between = []  # seconds of work between the last epochs and the next step, such as evaluation and saving
         self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
         self.counted = 0  # number of steps in stepping
+        self.gradients = 0  # bytes of gradients of one step, None if unknown
+        self.optimizers = set()  # ids of the optimizers that these belong to
         self.workers = None  # of the loader of the last step
         self.stream = False  # whether that is over an iterable dataset
 
@@ -323,7 +325,7 @@ class Observer:
                    loop_steps=whole(t.loop_steps), ends_early=t.ends_early, loops=t.loops, trainings_left=t.left, samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
                    reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving),
-                   closing=number(closing), beside=len(self.beside) or None, threads=thread_count(now), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)
+                   closing=number(closing), gradient_bytes=t.gradients or None, beside=len(self.beside) or None, threads=thread_count(now), workers=t.workers, stream=t.stream or None, gpu_memory_used_gb=gpu_memory(now), **losses)
         late, self.late = self.late, None
         if late is not None:
             self.write("checkpoint", **late)

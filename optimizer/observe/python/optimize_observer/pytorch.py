@@ -52,6 +52,8 @@ class Loop:
         t = observer.training
         if t is not None and t.optimizing is not None:
             t.optimizing = None if seconds is None else t.optimizing + seconds
+        if t is not None and t.step <= 1:
+            weigh(t, optimizer)
         if t is None:
             if observer.searches:
                 return
@@ -270,6 +272,23 @@ def first_parameter(optimizer):
     except Exception:
         pass
     return None
+
+
+def weigh(t, optimizer):
+    """Add the gradients of an optimizer to those of t. Those of shards of the parameters are unknown."""
+    if t.gradients is None or id(optimizer) in t.optimizers:
+        return
+    t.optimizers.add(id(optimizer))
+    try:
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if type(p).__name__ not in ("Parameter", "Tensor"):
+                    t.gradients = None
+                    return
+                if p.requires_grad:
+                    t.gradients += p.numel() * p.element_size()
+    except Exception:
+        t.gradients = None
 
 
 loop = Loop()
