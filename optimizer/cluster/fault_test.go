@@ -147,6 +147,32 @@ func TestSuspectedDevice(t *testing.T) {
 	}
 }
 
+// TestAllNodesSuspected: trainings that fail on all nodes before the engine is read do not leave a job without a node, for which the
+// engine would refuse it.
+func TestAllNodesSuspected(t *testing.T) {
+	d := newDrill(t, []string{"n0", "n1"}, nil)
+	avoids := func(when string, n int, want ...string) {
+		t.Helper()
+		if got := d.nodesOut("a100", n); !slices.Equal(got, want) {
+			t.Errorf("%s: a job with %d devices avoids %v, want %v", when, n, got, want)
+		}
+	}
+	first, second := d.jobs[1], d.jobs[2]
+	d.takeResult(result{1, 1, run.Result{Code: run.CodeTraining}})
+	if first.State != Waiting {
+		t.Fatalf("job 1 is %s (%s)", first.State, first.Job.Reason)
+	}
+	avoids("one has failed", 2, "n0")
+	avoids("one has failed", 4)
+	d.takeResult(result{2, 1, run.Result{Code: run.CodeTraining}})
+	if second.State != Failed {
+		t.Errorf("job 2 is %s (%s): it would have no node", second.State, second.Job.Reason)
+	}
+	avoids("both have failed", 2, "n0")
+	d.info.Faults = append(d.info.Faults, fault{Place: "n1", Device: "a100", Number: -1, Until: d.server.now() + 1})
+	avoids("both are suspected", 1)
+}
+
 // TestFaultyNode: a job that has failed at once on a node of an engine starts once more, not on that node, and others neither, except
 // those that run there; the node is left out for some rounds once the job works elsewhere.
 func TestFaultyNode(t *testing.T) {
