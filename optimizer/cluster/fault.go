@@ -22,7 +22,7 @@ type fault struct {
 	Device string  `json:"device"` // type
 	Number int32   `json:"number"` // of the device; −1: a node
 	Job    int     `json:"job"`    // that failed there last
-	Jobs   int     `json:"jobs"`   // different ones that failed there in a row
+	Jobs   int     `json:"jobs"`   // that failed there in a row, those of one script in a row as one while the place is not proven to be at fault
 	Until  float64 `json:"until"`  // Unix seconds
 	Proven bool    `json:"proven,omitempty"`
 }
@@ -84,10 +84,10 @@ func (s *server) startsElsewhere(l *live, r run.Result) bool {
 			s.info.Faults = append(s.info.Faults, f)
 		}
 		known := &s.info.Faults[i]
-		if known.Job != l.ID {
-			known.Job = l.ID
+		if known.Jobs == 0 || known.Proven || !s.sameScript(known.Job, l) { // a script may simply be broken, and many jobs may train it
 			known.Jobs++
 		}
+		known.Job = l.ID
 		known.Proven, known.Until = false, s.now()+s.rounds(suspectRounds, known.Jobs)
 		names = append(names, f.Place)
 	}
@@ -98,6 +98,12 @@ func (s *server) startsElsewhere(l *live, r run.Result) bool {
 	}
 	l.FailedOn = names
 	return true
+}
+
+// sameScript reports whether a job is another one, or another life of one, that trains the script of an earlier job.
+func (s *server) sameScript(earlier int, l *live) bool {
+	j := s.rates.jobs[earlier]
+	return earlier == l.ID || j != nil && j.spec.Config.Train == l.spec.Config.Train && j.spec.Config.Dir == l.spec.Config.Dir
 }
 
 // runsWithout reports whether a job can run without some places.
