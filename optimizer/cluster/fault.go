@@ -22,7 +22,7 @@ type fault struct {
 	Device string  `json:"device"` // type
 	Number int32   `json:"number"` // of the device; −1: a node
 	Job    int     `json:"job"`    // that failed there last
-	Jobs   int     `json:"jobs"`   // different ones that failed there in a row
+	Jobs   int     `json:"jobs"`   // that failed there in a row, those of one script in a row as one while the place is not proven to be at fault
 	Until  float64 `json:"until"`  // Unix seconds
 	Proven bool    `json:"proven,omitempty"`
 }
@@ -84,10 +84,10 @@ func (s *server) startsElsewhere(l *live, r run.Result) bool {
 			s.info.Faults = append(s.info.Faults, f)
 		}
 		known := &s.info.Faults[i]
-		if known.Job != l.ID {
-			known.Job = l.ID
+		if known.Jobs == 0 || known.Proven || !s.sameScript(known.Job, l) { // a script may simply be broken, and many jobs may train it
 			known.Jobs++
 		}
+		known.Job = l.ID
 		known.Proven, known.Until = false, s.now()+s.rounds(suspectRounds, known.Jobs)
 		names = append(names, f.Place)
 	}
@@ -100,25 +100,42 @@ func (s *server) startsElsewhere(l *live, r run.Result) bool {
 	return true
 }
 
+// sameScript reports whether a job is another one, or another life of one, that trains the script of an earlier job.
+func (s *server) sameScript(earlier int, l *live) bool {
+	j := s.rates.jobs[earlier]
+	return earlier == l.ID || j != nil && j.spec.Config.Train == l.spec.Config.Train && j.spec.Config.Dir == l.spec.Config.Dir
+}
+
 // runsWithout reports whether a job can run without some places.
 func (s *server) runsWithout(l *live, at []fault) bool {
-	left := counts(s.rates.devices)
-	for _, f := range at {
-		d := s.scheduler.typeOf(f.Device)
-		if d < 0 {
-			return false
-		}
-		if left[d]--; f.Number < 0 {
-			left[d] -= max(s.Site.Devices()[d].PerServer, 1) - 1
-		}
+	if slices.ContainsFunc(at, func(f fault) bool { return s.scheduler.typeOf(f.Device) < 0 }) {
+		return false
 	}
+	out := slices.Concat(at, slices.DeleteFunc(s.suspects(), func(f fault) bool {
+		return slices.ContainsFunc(at, func(o fault) bool { return o.Place == f.Place })
+	})) // also those that the last reading of the engine contains
 	least := max(l.spec.Min, 1)
-	for d, n := range left {
-		if rate, _ := s.rates.Alone(l.ID, d, least); n >= least && rate > 0 {
+	for d, t := range s.Site.Devices() {
+		left := min(s.rates.devices[d].Count-devicesAt(t, at), t.Count-devicesAt(t, out))
+		if rate, _ := s.rates.Alone(l.ID, d, least); left >= least && rate > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// devicesAt returns the number of devices of a type at some places.
+func devicesAt(t Device, at []fault) (n int) {
+	for _, f := range at {
+		switch {
+		case f.Device != t.Name:
+		case f.Number < 0:
+			n += max(t.PerServer, 1)
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // acquit takes back the places on which a job has failed that fails elsewhere too.
@@ -223,12 +240,27 @@ func (s *server) devicesOut() (out [][]int32) {
 	return out
 }
 
-// nodesOut returns the nodes that are left out.
-func (s *server) nodesOut() (names []string) {
+// suspects returns the nodes that are left out.
+func (s *server) suspects() (out []fault) {
 	for _, f := range s.info.Faults {
 		if f.Number < 0 && f.Until > s.now() {
-			names = append(names, f.Place)
+			out = append(out, f)
 		}
+	}
+	return out
+}
+
+// nodesOut returns the nodes that are left out for a job with n devices of a type; none if the type has too few others, without which
+// an engine would refuse the job. Until the next readings of the engine, the nodes count as up.
+func (s *server) nodesOut(device string, n int) (names []string) {
+	out := s.suspects()
+	for _, t := range s.Site.Devices() {
+		if t.Name == device && t.Count-devicesAt(t, out) < n {
+			return nil
+		}
+	}
+	for _, f := range out {
+		names = append(names, f.Place)
 	}
 	return names
 }
@@ -240,9 +272,9 @@ func (s *server) without(up presence) presence {
 		return up
 	}
 	up.devices = slices.Clone(up.devices)
-	for _, f := range s.info.Faults {
+	for _, f := range s.suspects() {
 		d := slices.IndexFunc(devices, func(t Device) bool { return t.Name == f.Device })
-		if f.Number >= 0 || f.Until <= s.now() || d < 0 || slices.Contains(up.down, f.Place) {
+		if d < 0 || slices.Contains(up.down, f.Place) {
 			continue
 		}
 		free := max(devices[d].PerServer, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,6 +146,83 @@ func TestSuspectedDevice(t *testing.T) {
 			t.Errorf("%s: it starts elsewhere, absent are %v", name, g.absent)
 		}
 	}
+}
+
+// TestBrokenTrainingsDelayNoOther: broken trainings of one script leave out the only free device for a round each, not for a time that
+// doubles.
+func TestBrokenTrainingsDelayNoOther(t *testing.T) {
+	t.Parallel()
+	const broken = 6
+	g := newStage(t, 2, append(append([]string{"long"}, slices.Repeat([]string{"broken"}, broken)...), "sound")...)
+	g.played.fails = func(c launch.Command) bool { return trainingOf(c.RunDir) == "broken" }
+	g.played.runsOn = func(name string) bool { return name == "long" }
+	from := g.clock.Monotonic()
+	for g.jobs[broken+2] != nil || len(g.jobs) == 0 {
+		if err := g.step(); err != nil {
+			t.Fatal(err)
+		}
+		for g.running() > 1 {
+			g.takeResult(<-g.results)
+		}
+		if g.clock.pass(g.Round / 4); g.clock.Monotonic()-from > 100*g.Round {
+			t.Fatalf("the other one still waits\n%s", g.said.String())
+		}
+	}
+	if took := (g.clock.Monotonic() - from) / g.Round; took < broken || took > 2*broken {
+		t.Errorf("the other one waits for %d rounds\n%s", took, g.said.String())
+	}
+	g.jobs[1].interrupts <- syscall.SIGTERM
+	g.takeResult(<-g.results)
+}
+
+// TestFailuresOfOneScript: a further job of the same script is evidence only against a place that is known to be at fault.
+func TestFailuresOfOneScript(t *testing.T) {
+	t.Parallel()
+	for proven, want := range map[bool]int{false: 1, true: 2} {
+		g := newStage(t, 2, "a", "a")
+		g.admitNew()
+		for id := 1; id <= 2; id++ {
+			l := g.jobs[id]
+			l.Device, l.Where = "cpu", []int32{0}
+			if !g.startsElsewhere(l, run.Result{Code: run.CodeTraining}) || len(g.info.Faults) != 1 {
+				t.Fatalf("job %d: %+v\n%s", id, g.info.Faults, g.said.String())
+			}
+			g.clock.pass(g.Round + time.Second)
+			g.takeBack()
+			if id == 1 {
+				g.info.Faults[0].Proven = proven
+			}
+		}
+		if f := g.info.Faults[0]; f.Jobs != want || f.Job != 2 || f.Proven {
+			t.Errorf("proven %v: %+v, want %d jobs", proven, f, want)
+		}
+	}
+}
+
+// TestAllNodesSuspected: trainings that fail on all nodes before the engine is read do not leave a job without a node, for which the
+// engine would refuse it.
+func TestAllNodesSuspected(t *testing.T) {
+	d := newDrill(t, []string{"n0", "n1"}, nil)
+	avoids := func(when string, n int, want ...string) {
+		t.Helper()
+		if got := d.nodesOut("a100", n); !slices.Equal(got, want) {
+			t.Errorf("%s: a job with %d devices avoids %v, want %v", when, n, got, want)
+		}
+	}
+	first, second := d.jobs[1], d.jobs[2]
+	d.takeResult(result{1, 1, run.Result{Code: run.CodeTraining}})
+	if first.State != Waiting {
+		t.Fatalf("job 1 is %s (%s)", first.State, first.Job.Reason)
+	}
+	avoids("one has failed", 2, "n0")
+	avoids("one has failed", 4)
+	d.takeResult(result{2, 1, run.Result{Code: run.CodeTraining}})
+	if second.State != Failed {
+		t.Errorf("job 2 is %s (%s): it would have no node", second.State, second.Job.Reason)
+	}
+	avoids("both have failed", 2, "n0")
+	d.info.Faults = append(d.info.Faults, fault{Place: "n1", Device: "a100", Number: -1, Until: d.server.now() + 1})
+	avoids("both are suspected", 1)
 }
 
 // TestFaultyNode: a job that has failed at once on a node of an engine starts once more, not on that node, and others neither, except

@@ -43,7 +43,7 @@ func (s *server) begin(l *live, adopt bool) {
 		digest := sha256.Sum256([]byte(places(l.Job))) // the jobs on these devices run in one directory of allocations
 		hold = dirOf(s.StateDir, "allocations", fmt.Sprintf("%x", digest[:8]))
 	}
-	place := s.Site.Place(l.spec.Config, device, where, hold, s.nodesOut())
+	place := s.Site.Place(l.spec.Config, device, where, hold, s.nodesOut(l.Device, len(where)))
 	if place.Site != nil && !adopt && s.scheduler.Queue(s.now(), l.ID, true, s.info.Engine) { // until its agent sees it start
 		s.dirty[l.ID] = true
 	}

@@ -85,11 +85,15 @@ func (s *server) save() {
 // leastSpace is the free space of the disk, in bytes, below which it counts as full.
 const leastSpace = 1 << 20
 
-// diskFull reports whether the disk of a directory is full, or has as many files as it may; false where that is unknown.
+// diskFull reports whether the disk of a directory is full; false where that is unknown.
 func diskFull(dir string) bool {
 	var st syscall.Statfs_t
-	return syscall.Statfs(dir, &st) == nil && (uint64(st.Bavail)*uint64(st.Bsize) < leastSpace || st.Files > 0 && st.Ffree == 0)
+	return syscall.Statfs(dir, &st) == nil && isFull(st)
 }
+
+// isFull reports whether a file system has no space. How many files it has room for does not count: some state 0, and have room.
+// That none can be created is seen by a refusal.
+func isFull(st syscall.Statfs_t) bool { return uint64(st.Bavail)*uint64(st.Bsize) < leastSpace }
 
 // trialPause is the time in seconds between two trials whether files can be written again.
 const trialPause = 10

@@ -86,6 +86,22 @@ func (g *stage) pass(seconds int) {
 	}
 }
 
+// TestFullByFreeSpace: a disk is full by its free space alone.
+func TestFullByFreeSpace(t *testing.T) {
+	for name, c := range map[string]struct {
+		st   syscall.Statfs_t
+		full bool
+	}{
+		"space":                        {syscall.Statfs_t{Bsize: 4096, Bavail: 1 << 20, Files: 1000, Ffree: 500}, false},
+		"none":                         {syscall.Statfs_t{Bsize: 4096, Bavail: 10, Files: 1000, Ffree: 500}, true},
+		"space, files are not counted": {syscall.Statfs_t{Bsize: 4096, Bavail: 1 << 20, Files: 1000}, false},
+	} {
+		if got := isFull(c.st); got != c.full {
+			t.Errorf("%s: full: %v", name, got)
+		}
+	}
+}
+
 // TestQuota: while no job can be started, since a quota is used up or the file system has no room for another file, of which it may state
 // nothing, the jobs wait, and a start is tried every 10 s; none has failed.
 func TestQuota(t *testing.T) {

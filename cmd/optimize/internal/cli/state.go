@@ -108,10 +108,12 @@ func (e *Env) RememberProject() {
 }
 
 // statWithin bounds the wait for the file systems of other projects, so that one that does not answer delays no command. maxLinks
-// bounds the number of links that are followed: some may lead to removed projects.
+// bounds the number of links that are followed: many may lead to removed projects. forgetAfter the last training of a project
+// that cannot be found its link is deleted.
 const (
-	statWithin = 2 * time.Second
-	maxLinks   = 64
+	statWithin  = 2 * time.Second
+	maxLinks    = 2000
+	forgetAfter = 90 * 24 * time.Hour
 )
 
 // OtherStates returns the state directories of other projects, the last used first; nil if nothing is shared. note names
@@ -193,11 +195,11 @@ func awaitAnswer(ctx context.Context, answer <-chan bool) (usable, answered bool
 }
 
 // usable reports whether the state directory exists and is not the project's own. The link to a removed one is deleted; if the
-// directory around it is missing too, it may be on a disk that is not mounted, and the link is kept.
+// directory around it is missing too, it may be on a disk that is not mounted, and the link is kept until forgetAfter.
 func (p project) usable(own fs.FileInfo, stat func(string) (fs.FileInfo, error)) bool {
 	st, err := stat(p.state)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := stat(filepath.Dir(p.state)); err == nil {
+		if _, err := stat(filepath.Dir(p.state)); err == nil || time.Since(p.used) > forgetAfter {
 			_ = os.Remove(p.link)
 		}
 	}

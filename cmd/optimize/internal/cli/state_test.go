@@ -77,6 +77,36 @@ func TestOtherStates(t *testing.T) {
 	}
 }
 
+// TestOtherStatesBehindRemovedOnes: any number of projects that were removed as a whole hides none that exists, and they are forgotten
+// long after their last training.
+func TestOtherStatesBehindRemovedOnes(t *testing.T) {
+	names := []string{"mine"}
+	for i := range 100 {
+		names = append(names, fmt.Sprint("removed", i))
+	}
+	links, root := makeStates(t, append(names, "there")...)
+	for _, name := range names[1:] {
+		if err := os.RemoveAll(filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := &Env{Dir: filepath.Join(root, "mine"), Environ: []string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(links))}}
+	check := func(want int) {
+		t.Helper()
+		if states, note := e.OtherStates(); !slices.Equal(named(states), []string{"there"}) || note != "" {
+			t.Errorf("%v, note %q; want the one that exists", named(states), note)
+		}
+		if n := len(lastProjects(links)); n != want {
+			t.Errorf("%d links, want %d", n, want)
+		}
+	}
+	check(102)
+	for _, p := range lastProjects(links) {
+		redate(t, p.link, time.Now().Add(-forgetAfter-time.Hour))
+	}
+	check(2)
+}
+
 // TestOtherStatesWithoutAnswer: a file system that does not answer delays a command once, by statWithin, and costs only the
 // projects on it.
 func TestOtherStatesWithoutAnswer(t *testing.T) {
