@@ -368,7 +368,7 @@ func (s *server) takeResult(r result) {
 		s.scheduler.part(now, l.ID)
 		s.Message(fmt.Sprintf("job %d (%s): failed beside another job (%s): it starts again, and runs alone from now on", l.ID, l.Name, cmp.Or(why, reason)))
 		l.Job.Reason = "failed beside another job"
-	case (l.Apart || again) && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning
+	case (l.Apart || again) && errors.Is(r.Err, run.ErrNotResumable) && !r.Exhausted: // it had saved nothing: from the beginning
 		l.EarlierUSD, l.Run, l.Job.Done = l.CostUSD, "", 0
 	case s.lacksSpace(r.Err): // not a fault of the training: it starts again once there is space
 		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))

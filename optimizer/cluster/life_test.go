@@ -449,6 +449,20 @@ func TestEndOfLateNotice(t *testing.T) {
 	}
 }
 
+// TestResumeRefused: a job that is to start again although its run cannot be resumed starts from the beginning, unless its limits are
+// used up: what that run has saved remains.
+func TestResumeRefused(t *testing.T) {
+	for exhausted, want := range map[bool]State{false: Waiting, true: Failed} {
+		s, _ := memoryServer(t)
+		l := s.jobs[1]
+		l.Apart, l.Run, l.Stretch, l.Job.Done = true, "r", 1, 5
+		s.takeResult(result{1, 1, run.Result{Code: run.CodeUsage, Err: run.ErrNotResumable, Exhausted: exhausted}})
+		if kept := l.Run != "" && l.Job.Done == 5; l.State != want || kept != exhausted {
+			t.Errorf("exhausted %t: %s with run %q and %g units, want %s", exhausted, l.State, l.Run, l.Job.Done, want)
+		}
+	}
+}
+
 // started returns the number of starts of a training.
 func (r *rehearsal) started(name string) int {
 	r.mu.Lock()

@@ -79,6 +79,8 @@ type Result struct {
 	// Unsaved is true if the scheduler of the run took its devices before the training had saved anything. If resuming the run is
 	// refused for that, only another run can do its work.
 	Unsaved bool
+	// Exhausted is true if resuming the run is refused because its limits are used up: what it has saved remains.
+	Exhausted bool
 }
 
 // phase is the activity of the run.

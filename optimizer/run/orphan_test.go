@@ -279,7 +279,7 @@ func TestOrphanBeyondItsLimits(t *testing.T) {
 			<-job.Done()
 			s.clock.advance(time.Hour)
 			res := s.resume(dir.Dir(), c.less)
-			if !errors.Is(res.Err, ErrNotResumable) || !strings.Contains(res.Err.Error(), name) || res.Code != CodeUsage || len(s.started()) != 1 {
+			if !errors.Is(res.Err, ErrNotResumable) || !res.Exhausted || !strings.Contains(res.Err.Error(), name) || res.Code != CodeUsage || len(s.started()) != 1 {
 				t.Errorf("exit %d, %v after %d launches; want %v by the %s after one", res.Code, res.Err, len(s.started()), ErrNotResumable, name)
 			}
 			rec, err := journal.ReadRecord(dir.Dir())
@@ -288,6 +288,9 @@ func TestOrphanBeyondItsLimits(t *testing.T) {
 			}
 			wantSpent(t, rec, 20)
 			s.clock.advance(time.Hour)
+			if res = s.resume(dir.Dir(), c.less); !errors.Is(res.Err, ErrNotResumable) || !res.Exhausted {
+				t.Errorf("once more: exit %d, %v, limits used up: %t", res.Code, res.Err, res.Exhausted)
+			}
 			res = s.resume(dir.Dir(), c.more)
 			if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 4 {
 				t.Fatalf("with more: exit %d, %v, %+v", res.Code, res.Err, res.Record)

@@ -23,6 +23,9 @@ var ErrNotResumable = errors.New("cannot be resumed")
 // errUnsaved is ErrNotResumable for a run whose scheduler took its devices before the training had saved anything.
 var errUnsaved = fmt.Errorf("its devices were taken before it had saved anything: %w", ErrNotResumable)
 
+// errExhausted is ErrNotResumable for a run whose limits are used up.
+var errExhausted = fmt.Errorf("%w", ErrNotResumable)
+
 // Change contains new limits for a resumed run; zero fields keep the old limit.
 type Change struct {
 	TimeMax    time.Duration
@@ -43,13 +46,16 @@ type Change struct {
 // time of an outage counts only while the job lived.
 func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts <-chan os.Signal) Result {
 	r := newRun(a, Config{})
+	refused := func(code Code, err error) Result {
+		return Result{Code: code, Err: err, Dir: dir, Record: r.rec, Unsaved: errors.Is(err, errUnsaved), Exhausted: errors.Is(err, errExhausted)}
+	}
 	unlock, err := r.reopen(dir, change)
 	if err != nil {
 		code := CodeOurs
 		if errors.Is(err, ErrNotResumable) {
 			code = CodeUsage
 		}
-		return Result{Code: code, Err: err, Dir: dir, Record: r.rec, Unsaved: errors.Is(err, errUnsaved)}
+		return refused(code, err)
 	}
 	defer unlock()
 	defer r.closeInstruments()
@@ -57,7 +63,7 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 	defer r.watchdog.close()
 	defer r.watchMachine(ctx)()
 	if err := r.adoptOrRestart(ctx); err != nil {
-		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec, Unsaved: errors.Is(err, errUnsaved)}
+		return refused(CodeUsage, err)
 	}
 	r.supervise(ctx)
 	return r.finish()
@@ -157,7 +163,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 			err = fmt.Errorf("its %s has stopped it (%s): give a higher limit", e.Reason, limits)
 		}
 		if err != nil {
-			return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
+			return refuse(fmt.Errorf("%w: %w", err, errExhausted))
 		}
 	}
 	if err := r.newGuard(); err != nil {
@@ -380,7 +386,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 			r.recordLost(cmp.Or(why, "its job has ended"))
 			r.saveState() // a resume with higher limits counts the time and money until the end
 		}
-		return fmt.Errorf("resume %s: %w: %w", r.dir.ID(), err, ErrNotResumable)
+		return fmt.Errorf("resume %s: %w: %w", r.dir.ID(), err, errExhausted)
 	}
 	if err := r.changeHost(ctx); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
