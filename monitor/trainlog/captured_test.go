@@ -161,6 +161,8 @@ func TestStdoutBars(t *testing.T) {
 			[]string{"train_loss=7.5", "epoch=1 train_loss=1.5"}},
 		"result after a batch": {"Epoch 1 Batch 100 Loss 2.3\nValidation Loss: 2.1\nEpoch 1 Batch 200 Loss 2.0\nEpoch 1 done\nValidation Loss: 1.9\n",
 			[]string{"train_loss=2.3", "test_loss=2.1", "train_loss=2", "epoch=1 test_loss=1.9"}},
+		"phases of a training": {"Iteration 10/1000, loss 0.5 (warmup)\nIteration 20/1000, loss 0.4 (sampling)\n",
+			[]string{"step=10 total_steps=1000 train_loss=0.5", "step=20 total_steps=1000 train_loss=0.4"}},
 		"result after its batch":             {"Epoch: 1, Batch: 100\nLoss: 0.5\nEpoch: 2, Batch: 100\nLoss: 0.4\n", []string{"train_loss=0.5", "epoch=1", "train_loss=0.4"}},
 		"result after a batch of known ones": {"Epoch: 1, Batch: 938/938, Loss: 0.5\nValidation Loss: 0.4\nEpoch 2 [938/938] Batch 937 Loss 0.3\nValidation Loss: 0.2\n", []string{"epoch=1 train_loss=0.5", "epoch=1 test_loss=0.4", "epoch=2 train_loss=0.3", "epoch=2 test_loss=0.2"}},
 		"evaluation of an epoch": {"train epoch: 1, loss: 2.3, accuracy: 12.5\neval epoch: 1, loss: 2.1, accuracy: 15.5\n",

@@ -15,13 +15,15 @@ type epochEnds struct {
 	Closed   bool    `json:"closed,omitempty"`   // in the previous epoch, only the last step had one
 	Several  bool    `json:"several,omitempty"`  // an epoch had several steps
 	Alone    int     `json:"alone,omitempty"`    // number of epochs with one row that the next epoch followed
+	Lately   int     `json:"lately,omitempty"`   // those of them since an epoch with several rows
 	Fraction bool    `json:"fraction,omitempty"` // an epoch was no whole number
 	// Distance from the first step to the last one, and number of steps, of the longest epoch with several.
 	Span float64 `json:"span,omitempty"`
 	Of   float64 `json:"of,omitempty"`
 }
 
-// aloneEpochs is the number of epochs with one row each after which a log counts as one with one row per epoch.
+// aloneEpochs is the number of epochs with one row each after which a log counts as one with one row per epoch. In one that had
+// several rows in an epoch, such as a result before the training or after a resume, the next rows are then undecided.
 const aloneEpochs = 2
 
 // mark stores in a row the open part of its epoch. The rest of the epoch is the work from its first row to this one, relative
@@ -39,8 +41,9 @@ func (p *epochEnds) mark(r *Row) {
 			p.passed()
 		}
 		p.Epoch, p.First, p.Last, p.Rows, p.Results, p.Held = epoch, step, step, 1, 0, false
-	case step != p.Last:
-		p.Last, p.Rows, p.Held, p.Several = step, p.Rows+1, false, true
+	case step != p.Last: // a smaller one is of a training that was resumed and counts its steps again
+		p.Several = p.Several || step > p.Last
+		p.Last, p.Rows, p.Held = step, p.Rows+1, false
 	}
 	held := r.Next(TestLoss) <= TestAccuracy
 	if held && !p.Held {
@@ -50,6 +53,8 @@ func (p *epochEnds) mark(r *Row) {
 	case !p.Several:
 		r.undecided = p.Alone < aloneEpochs
 	case held && p.Closed && p.Results == 1:
+	case p.Rows == 1 && p.Lately >= aloneEpochs:
+		r.undecided = true
 	case p.Span > 0 && p.Of > 0:
 		r.open = 1 - min(max(0, step-p.First), p.Span)/p.Span*(p.Of-1)/p.Of
 	default:
@@ -60,10 +65,19 @@ func (p *epochEnds) mark(r *Row) {
 // passed records an epoch that the next one follows.
 func (p *epochEnds) passed() {
 	p.Closed = p.Held && p.Results == 1
-	switch span := p.Last - p.First; {
-	case p.Rows == 1:
-		p.Alone++
-	case span > p.Span:
+	if p.Rows == 1 {
+		p.Alone, p.Lately = p.Alone+1, p.Lately+1
+		return
+	}
+	p.Lately = 0
+	if span := p.Last - p.First; span > p.Span {
 		p.Span, p.Of = span, float64(p.Rows)
+	}
+}
+
+// again begins an epoch at the next row, unless epochs have several rows: a job may continue within one.
+func (p *epochEnds) again() {
+	if !p.Several {
+		p.Rows = 0
 	}
 }

@@ -33,6 +33,10 @@ func TestRowsOfAnEpoch(t *testing.T) {
 		"one row and a half":   {"epoch,step,loss\n1,100,2\n2,200,1.9\n2,300,1.7\n3,400,1.7\n", "1 2 2 3", "1? 2? 1 2"},
 		"one row":              {"epoch,step,loss\n1,10,2\n2,20,1.9\n3,30,1.8\n4,40,1.7\n", "1 2 3 4", "1? 2? 3 4"},
 		"one row, from 0":      {"epoch,step,test_loss\n0,9,2\n1,19,1.9\n2,29,1.8\n", "1 2 3", "1? 2? 3"},
+		"resumed, more steps":  {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n3,350,1.8\n4,500,1.7\n5,650,1.6\n6,800,1.5\n7,950,1.4\n", "1 2 3 3 4 5 6 7", "1? 2? 3 2 3 4 6? 7?"},
+		"resumed, steps anew":  {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n3,100,1.8\n4,200,1.7\n5,300,1.6\n", "1 2 3 3 4 5", "1? 2? 3 3 4 5"},
+		"evaluated before it":  {"epoch,step,test_loss\n0,0,3\n0,100,2\n1,200,1.9\n2,300,1.8\n3,400,1.7\n", "1 1 2 3 4", "1? 0 1 3 4"},
+		"a row before it":      {"epoch,step,loss\n0,0,3\n0,100,2\n1,200,1.9\n2,300,1.8\n3,400,1.7\n", "1 1 2 3 4", "1? 0 1 2 4?"},
 		"without steps":        {"epoch,loss\n1,2\n2,1.9\n", "1 2", "1 2"},
 		"validated at its end": {"epoch,step,train_loss,test_loss\n1,10,2,\n1,20,1.9,3\n2,30,1.8,\n2,40,1.7,2.9\n3,50,1,\n", "1 1 2 2 3", "1? 0 1 2 2"},
 		"validated within it":  {"epoch,step,train_loss,test_loss\n1,10,2,3\n1,20,1.9,3\n2,30,1.8,2\n2,40,1.7,2\n", "1 1 2 2", "1? 0 1 1.5"},
@@ -93,4 +97,28 @@ func TestRowsOfAnEpochOfEarlierTraining(t *testing.T) {
 	b.open(TailOptions{Resume: &state})
 	b.poll()
 	want(t, "completed", completedOf(b.rows), "1 1.5")
+}
+
+// TestRowsOfAnEpochDoneAgain: a job that starts again repeats the row of an epoch at another step, or continues within an epoch.
+func TestRowsOfAnEpochDoneAgain(t *testing.T) {
+	for name, c := range map[string]struct{ before, after, completed string }{
+		"one row":          {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n", "3,350,1.8\n4,500,1.7\n5,650,1.6\n", "1? 2? 3 3 4 5"},
+		"JSON lines":       {"{\"epoch\": 1, \"step\": 100}\n{\"epoch\": 2, \"step\": 200}\n", "{\"epoch\": 2, \"step\": 250}\n{\"epoch\": 3, \"step\": 400}\n", "1? 2? 2? 3"},
+		"several rows":     {"epoch,step,loss\n1,10,2\n1,20,1.9\n2,30,1.8\n", "2,40,1.7\n", "1? 0 1 1.5"},
+		"nothing was read": {"", "epoch,step,loss\n1,10,2\n2,20,2\n", "1? 2?"},
+		"printed, one row": {"{'epoch': 1, 'step': 50, 'loss': 2.0}\n{'epoch': 2, 'step': 100, 'loss': 1.9}\n", "{'epoch': 2, 'step': 120, 'loss': 1.9}\n{'epoch': 3, 'step': 190, 'loss': 1.8}\n", "1? 2? 2? 3"},
+	} {
+		for _, restarted := range []bool{false, true} {
+			b := newBench(t, TailOptions{})
+			b.write(c.before)
+			b.poll()
+			if restarted {
+				b.restart(TailOptions{})
+			}
+			b.tail.Again()
+			b.append(c.after)
+			b.poll()
+			want(t, fmt.Sprintf("%s, restarted %t", name, restarted), completedOf(b.rows), c.completed)
+		}
+	}
 }

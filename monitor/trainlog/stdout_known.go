@@ -40,8 +40,8 @@ func scikitLearn(text []byte, r *Row) bool {
 }
 
 // chain matches an iteration of one of several Markov chains: "Chain 1 Iteration:  100 / 2000 [  5%]  (Warmup)" of Stan, without
-// "Chain 1" for one alone.
-var chain = regexp.MustCompile(`(?i)\bchain *\[?\d+\]?:? +iteration|\((warmup|sampling)\)\s*$`)
+// "Chain 1" for one alone. A training may name its phase too: "Iteration 10/1000, loss 0.5 (warmup)".
+var chain = regexp.MustCompile(`(?i)\bchain *\[?\d+\]?:? +iteration|\d%\] +\((warmup|sampling)\)\s*$`)
 
 // ofChain reports whether a line counts the iterations of a Markov chain, which are none of a training.
 func ofChain(text []byte) bool { return hasWord(text, "teration") && chain.Match(text) }

@@ -79,8 +79,21 @@ func (s *TailState) check(path string) error {
 	return checkFormat(s.Format)
 }
 
-// Again states that the job starts again. Rows that it appends count as work done again although they are equal to earlier ones.
-func (t *Tail) Again() { t.again = true }
+// Again states that the job starts again. Rows that it appends count as work done again although they are equal to earlier ones. In a
+// log with one row per epoch, another row of the last epoch is then that of the epoch done again, at other steps on fewer devices.
+func (t *Tail) Again() {
+	t.again = true
+	if t.resume != nil {
+		s := *t.resume
+		s.Parser.Ends.again()
+		t.resume = &s
+	}
+	if t.lp != nil {
+		s := t.lp.save()
+		s.Ends.again()
+		t.lp.load(s)
+	}
+}
 
 // State returns the current position of the Tail.
 func (t *Tail) State() TailState {

@@ -124,6 +124,8 @@ var columns = []column{
 	text("planner", "planner of the prediction", func(e *Entry) *string { return &e.Predicted.Planner }),
 	{Column: Column{"predicted_widen", "", "factor by which the log widths of the predicted intervals were widened; empty if unknown"}, since: 2,
 		field: func(e *Entry) any { return &e.Predicted.Widen }},
+	{Column: Column{"cpu_quota", "CPUs", "CPUs that the quota of a container grants, where it is not a whole number"}, since: 3,
+		field: func(e *Entry) any { return &e.Rates.CPUQuota }},
 }
 
 // text returns a column of format 1 that holds a string; "" is unknown.
@@ -149,7 +151,7 @@ func nodes(name, meaning string, field func(*Entry) *int) column {
 }
 
 // expand returns an expanded copy of the entry in which every column has a field to point to: a missing prediction, its
-// factor and missing prices become NaN.
+// factor, missing prices and a missing quota become NaN.
 func (e Entry) expand() *Entry {
 	f := forecast{Seconds: unknownInterval(), CostUSD: unknownInterval(), Throughput: unknownInterval()}
 	if e.Predicted != nil {
@@ -166,6 +168,9 @@ func (e Entry) expand() *Entry {
 	}
 	if r.Instance == 0 {
 		r.Instance = n
+	}
+	if r.CPUQuota == 0 {
+		r.CPUQuota = math.NaN()
 	}
 	return &e
 }
@@ -192,6 +197,9 @@ func (e *Entry) collapse() Entry {
 		if math.IsNaN(float64(*p)) {
 			*p = 0
 		}
+	}
+	if math.IsNaN(e.Rates.CPUQuota) {
+		e.Rates.CPUQuota = 0
 	}
 	return *e
 }

@@ -169,7 +169,7 @@ func TestExportText(t *testing.T) {
 	e.Rates = cost.Rates{CPUHour: 0.03, Source: "me", Dated: "2026-01-01"}
 	text := string(exported(t, []Entry{e}, "csv"))
 	header, row, _ := strings.Cut(text, "\n")
-	if !strings.HasPrefix(header, "id,parent,kind,source,started_at,script,") || !strings.HasSuffix(header, ",predicted_throughput_p95,planner,predicted_widen") {
+	if !strings.HasPrefix(header, "id,parent,kind,source,started_at,script,") || !strings.HasSuffix(header, ",predicted_throughput_p95,planner,predicted_widen,cpu_quota") {
 		t.Errorf("header %s", header)
 	}
 	if !strings.HasPrefix(row, `a,,log,,2026-03-01T11:00:00.0000005Z,,,,"the ""big"", one",,`) || !strings.Contains(row, ",1e+06,0,0.03,0,,me,2026-01-01,,") {

@@ -108,7 +108,7 @@ func TestSeveralMachinesOfOlderFormat(t *testing.T) {
 	if err := db.Put(e); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.sql.Exec("PRAGMA user_version = 2"); err != nil {
+	if _, err := db.sql.Exec("ALTER TABLE entries DROP COLUMN cpu_quota; PRAGMA user_version = 2"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

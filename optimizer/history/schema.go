@@ -15,7 +15,7 @@ type migration func(ctx context.Context, tx *sql.Tx) error
 
 // migrations defines the formats: the number of a format is the number of steps from an empty file. To add a column to the
 // entries, add a line to columns with the next format in since, and a step that adds the column.
-var migrations = []migration{createFormat1, addWiden, readAgain}
+var migrations = []migration{createFormat1, addWiden, addQuota}
 
 // createFormat1 creates format 1: the entries, and the state in which each run directory was last read.
 func createFormat1(ctx context.Context, tx *sql.Tx) error {
@@ -49,8 +49,16 @@ func addWiden(ctx context.Context, tx *sql.Tx) error {
 	return readAgain(ctx, tx)
 }
 
-// readAgain marks all runs to be read again by the next sync. It is also the step to format 3, in which a run on several
-// machines has the GPUs, CPUs and memory of all of them and the prices of one; before, it was the other way round.
+// addQuota adds the column of format 3, the quota of CPUs. In this format a run on several machines has the GPUs, CPUs and memory of
+// all of them and the prices of one; before, it was the other way round.
+func addQuota(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "ALTER TABLE entries ADD COLUMN cpu_quota REAL"); err != nil {
+		return err
+	}
+	return readAgain(ctx, tx)
+}
+
+// readAgain marks all runs to be read again by the next sync.
 func readAgain(ctx context.Context, tx *sql.Tx) error {
 	runs, err := seenRuns(ctx, tx)
 	if err != nil {

@@ -260,7 +260,7 @@ func TestFactorOfOlderRuns(t *testing.T) {
 			if _, err := db.sql.Exec("UPDATE entries SET checksum = ? WHERE id = ?", sum, e.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.sql.Exec("ALTER TABLE entries DROP COLUMN predicted_widen; " + damage); err != nil {
+			if _, err := db.sql.Exec("ALTER TABLE entries DROP COLUMN predicted_widen; ALTER TABLE entries DROP COLUMN cpu_quota; " + damage); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Close(); err != nil {
