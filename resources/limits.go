@@ -68,6 +68,14 @@ func (l *Limits) Restrict(r Ranges) error {
 // wholeCPUs returns the number of CPUs that can be allocated: at least one, even of half a CPU.
 func (h Host) wholeCPUs() int { return max(1, int(math.Floor(h.CPUs+1e-9))) }
 
+// FractionalCPUs returns the number of CPUs if it is not a whole one, as by the quota of a container; 0 otherwise.
+func (h Host) FractionalCPUs() float64 {
+	if h.CPUs == math.Trunc(h.CPUs) {
+		return 0
+	}
+	return h.CPUs
+}
+
 // ParseRange parses "A:B", "A" (exactly A), "A:" and ":B"; a missing end is that of within. Only integers from 0 on
 // are accepted. A within.Max of 0 means no upper end: "A:" is then an error.
 func ParseRange(s string, within Range) (Range, error) {

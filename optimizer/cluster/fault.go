@@ -16,7 +16,7 @@ import (
 )
 
 // fault is a device of this machine, or a node, on which a job has failed soon. It is left out for a time, in which that job starts
-// elsewhere: if it works there, the place is at fault, and if it fails there too, the job is.
+// elsewhere: if it works on another place of the type, this one is at fault, and if it fails there too, the job is.
 type fault struct {
 	Place  string  `json:"place"`  // "a100:3", or the name of a node
 	Device string  `json:"device"` // type
@@ -146,7 +146,8 @@ func (s *server) acquit(job int) {
 	}
 }
 
-// noteWorks takes that a job works: its devices are in order, and those on which it has failed before are not.
+// noteWorks takes that a job works: its devices are in order, and those of the same type on which it has failed before are not. Of
+// another type nothing is known then: it may lack what this job needs, such as memory.
 func (s *server) noteWorks(l *live) {
 	if len(s.info.Faults) == 0 {
 		l.FailedOn = nil
@@ -157,12 +158,12 @@ func (s *server) noteWorks(l *live) {
 		return
 	}
 	s.info.Faults = slices.DeleteFunc(s.info.Faults, func(f fault) bool {
-		return slices.ContainsFunc(at, func(o fault) bool { return o.Place == f.Place })
+		return slices.ContainsFunc(at, func(o fault) bool { return o.Place == f.Place }) || f.Job == l.ID && f.Device != l.Device && !f.Proven
 	})
 	var proven []string
 	until := 0.0
 	for i := range s.info.Faults {
-		if f := &s.info.Faults[i]; slices.Contains(l.FailedOn, f.Place) {
+		if f := &s.info.Faults[i]; f.Device == l.Device && slices.Contains(l.FailedOn, f.Place) {
 			f.Proven, f.Until = true, s.now()+s.rounds(provenRounds, f.Jobs)
 			proven, until = append(proven, f.Place), max(until, f.Until)
 		}

@@ -199,6 +199,35 @@ func TestFailuresOfOneScript(t *testing.T) {
 	}
 }
 
+// TestUnfitType: a job that fails on one type of device and works on another one proves no device to be at fault, as one that needs more
+// memory; one that works on another device of the type does.
+func TestUnfitType(t *testing.T) {
+	t.Parallel()
+	failed := fault{Place: "v100:0", Device: "v100", Job: 1, Jobs: 1}
+	foreign, proven := failed, failed
+	foreign.Job, proven.Proven = 2, true
+	same := fault{Place: "cpu:0", Device: "cpu", Job: 1, Jobs: 1}
+	for name, c := range map[string]struct {
+		f            fault
+		left, proven bool
+	}{
+		"another type":                   {failed, false, false},
+		"another type, and another job":  {foreign, true, false},
+		"another type, proven by others": {proven, true, true},
+		"the same type":                  {same, true, true},
+	} {
+		g := newStage(t, 2, "a")
+		g.admitNew()
+		l := g.jobs[1]
+		c.f.Until = g.now() + 60
+		l.Device, l.Where, l.FailedOn, g.info.Faults = "cpu", []int32{1}, []string{c.f.Place}, []fault{c.f}
+		g.noteWorks(l)
+		if f := g.info.Faults; len(f) > 0 != c.left || c.left && f[0].Proven != c.proven || l.FailedOn != nil {
+			t.Errorf("%s: %+v, the job failed on %v", name, f, l.FailedOn)
+		}
+	}
+}
+
 // TestAllNodesSuspected: trainings that fail on all nodes before the engine is read do not leave a job without a node, for which the
 // engine would refuse it.
 func TestAllNodesSuspected(t *testing.T) {

@@ -166,7 +166,7 @@ func (ins *Inspection) Override(args []string) {
 				shown += " " + value
 			}
 			ins.GPU = Finding{Value: uses, Text: shown}
-			if uses == "no" {
+			if n, err := strconv.Atoi(value); uses == "no" || anotherGPUByName(value) || err == nil && n > 0 && (n > 1 || !gpuCounts[key]) {
 				ins.Warnings = slices.DeleteFunc(ins.Warnings, func(w string) bool { return w == OneGPU })
 			}
 			continue

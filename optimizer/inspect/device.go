@@ -410,6 +410,52 @@ func (s *script) multiGPU() Finding {
 	return Finding{}
 }
 
+// anotherGPU matches the name of a GPU that is not the first, or whose number is computed; listedGPUs the values of several numbers.
+var (
+	anotherGPU = regexp.MustCompile(`^(cuda|gpu):([1-9{%]|0\d)`)
+	listedGPUs = regexp.MustCompile(`^\d+(\s*,\s*\d+)+$`)
+)
+
+// anotherGPUByName reports whether a value names a GPU that is not the first, or several.
+func anotherGPUByName(value string) bool {
+	return anotherGPU.MatchString(value) || listedGPUs.MatchString(value)
+}
+
+// beyondFirstGPU reports whether the script may need another GPU than the first: it names one, or has a library place the model on all.
+func (s *script) beyondFirstGPU() bool {
+	if slices.ContainsFunc(s.strings, func(t token) bool { return anotherGPU.MatchString(t.s) }) {
+		return true
+	}
+	for i := range s.calls {
+		c := &s.calls[i]
+		if how, ok := c.arg("device_map"); ok {
+			if one, known := onlyString(how); !known && len(how) > 1 || strings.HasPrefix(one, "balanced") || one == "auto" || one == "sequential" {
+				return true
+			}
+		}
+		for n, a := range c.args {
+			selects := deviceKeywords[a.key] || a.key == "" && (n == 0 && numberedGPU[last(c.callee)] || n == 1 && last(c.callee) == "device")
+			if !selects {
+				continue
+			}
+			if value, ok := onlyString(a.tokens); ok && anotherGPUByName(value) {
+				return true
+			}
+			if one := a.tokens; len(one) == 1 && one[0].kind == number && strings.Trim(one[0].s, "0") != "" || len(one) > 3 && one[0].s == "[" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var (
+	// deviceKeywords are the arguments of a call that select devices.
+	deviceKeywords = set("device", "device_ids", "gpu_ids")
+	// numberedGPU are the functions whose first argument may be the number of a GPU.
+	numberedGPU = set("cuda", "set_device", "to", "device")
+)
+
 // harmless are modules that neither train nor hide the use of a device.
 var harmless = set("tqdm", "yaml", "matplotlib", "seaborn", "PIL", "cv2", "psutil", "tensorboard", "tensorboardX", "wandb", "mlflow", "click", "rich",
 	"pandas", "numpy", "scipy", "requests", "sklearn", "torchvision", "torch", "pynvml", "omegaconf", "hydra", "absl", "datasets", "evaluate", "einops", "torchmetrics")

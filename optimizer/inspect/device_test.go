@@ -82,6 +82,51 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestBeyondTheFirstGPU: a script that names another GPU than the first, or places its model on several, does not use one at most.
+func TestBeyondTheFirstGPU(t *testing.T) {
+	const start = "import torch\nfrom transformers import AutoModel\nfrom ultralytics import YOLO\ntorch.cuda.is_available()\nm = M().to('cuda')\n"
+	for src, one := range map[string]bool{
+		"":                                                    true,
+		"b = B().to('cuda:1')":                                false,
+		"b = B().to('cuda:0')":                                true,
+		"d = torch.device(f'cuda:{n}')":                       false,
+		"d = torch.device('cuda', 1)":                         false,
+		"d = torch.device('cuda', 0)":                         true,
+		"b = B().cuda(1)":                                     false,
+		"b = B().cuda(0)":                                     true,
+		"b = B().to(2)":                                       false,
+		"torch.cuda.set_device(3)":                            false,
+		"torch.cuda.set_device(0)":                            true,
+		"YOLO('a').train(device=[0, 1])":                      false,
+		"YOLO('a').train(device='0,1')":                       false,
+		"YOLO('a').train(device=0)":                           true,
+		"YOLO('a').train(device=[0])":                         true,
+		"AutoModel.load(x, device_map='auto')":                false,
+		"AutoModel.load(x, device_map={'': 0, 'head': 1})":    false,
+		"AutoModel.load(x, device_map='cuda:0')":              true,
+		"AutoModel.load(x, device_map='balanced_low_0')":      false,
+		"print('runs on cuda:1 too')\nrange(1)\nm.to(device)": true,
+	} {
+		ins := inspectPython([]byte(start + src + "\n"))
+		if ins.GPU.Value != "yes" || slices.Contains(ins.Warnings, OneGPU) != one {
+			t.Errorf("%q: GPU %v, %q; want the warning: %v", src, ins.GPU, ins.Warnings, one)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(file, []byte("import torch\np.add_argument('--device', default='cuda')\nm.to(args.device)"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for args, one := range map[string]bool{
+		"": true, "--device cuda:0": true, "--device 0": true, "--gpus 1": true,
+		"--device cuda:1": false, "--device 1": false, "--device 0,1": false, "--gpu 1": false, "--gpus 2": false, "--gpu-ids 0,1": false,
+	} {
+		ins, ok := inspectArgv(append([]string{"python", file}, strings.Fields(args)...), "", 0)
+		if !ok || slices.Contains(ins.Warnings, OneGPU) != one {
+			t.Errorf("%q: %q; want the warning: %v", args, ins.Warnings, one)
+		}
+	}
+}
+
 // TestDeviceOnTheCommandLine checks that an argument that selects the device takes precedence over the script.
 func TestDeviceOnTheCommandLine(t *testing.T) {
 	const onCPU = "import torch\np.add_argument('--device', default='cpu')\nm.to(args.device)"

@@ -127,7 +127,7 @@ func (ins *Inspection) find(s *script) {
 	if line := s.python2(); line > 0 {
 		notes = append(notes, fmt.Sprintf("print statement in line %d: this is Python 2", line))
 	}
-	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && (ins.Framework.Value == "pytorch" || ins.Framework.Value == "huggingface") && !s.hidden() {
+	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && (ins.Framework.Value == "pytorch" || ins.Framework.Value == "huggingface") && !s.hidden() && !s.beyondFirstGPU() {
 		notes = append(notes, OneGPU)
 	}
 	ins.Warnings = append(ins.Warnings, notes...)
@@ -137,7 +137,7 @@ func (ins *Inspection) find(s *script) {
 // resumable or not, or that has an argument for its checkpoint.
 const NotResumable = ": treated as not resumable (--resumable yes if it is)"
 
-// OneGPU is the warning about a script that uses one GPU at most, which concerns a machine with several.
+// OneGPU is the warning about a script that uses one GPU at most, the first, which concerns a machine with several.
 const OneGPU = "nothing in the script spreads work over several GPUs: more than one would be idle"
 
 // python2 returns the line of a print statement, 0 without one.

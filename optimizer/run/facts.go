@@ -253,10 +253,10 @@ func (r *run) whole(a resources.Allocation) bool {
 // quota returns the number of CPUs that the quota of this container allows, if it is not a whole number; 0 otherwise, and where
 // the job may have only a part of them.
 func (f *facts) quota() float64 {
-	if f.Host.Described != "" || f.Config.elsewhere() || f.Config.Divided || f.Host.CPUs == math.Trunc(f.Host.CPUs) {
+	if f.Host.Described != "" || f.Config.elsewhere() || f.Config.Divided {
 		return 0
 	}
-	return f.Host.CPUs
+	return f.Host.FractionalCPUs()
 }
 
 // granted returns the number of CPUs that an allocation has. A whole one has those of the quota, which are more than the whole

@@ -345,12 +345,26 @@ func (o *options) thisMachine(s *predict.Subject, v *cli.Values) error {
 	return s.OwnMachine(host, func(gpu string) (*cost.Rates, error) {
 		base := func() cost.Rates { return cost.Default(gpu) }
 		rates, err := o.Rates(v, base)
-		if rates == nil && err == nil {
-			r := base().WholeMachine(resources.Allocation{GPUs: len(host.GPUs), CPUs: int(math.Ceil(host.CPUs)), Memory: host.Memory})
-			rates = &r
+		if err != nil {
+			return nil, err
 		}
-		return rates, err
+		return ratesOf(host, rates, base()), nil
 	})
+}
+
+// ratesOf returns the rates that a run has on a host: the given ones, or else those of the whole machine at unit prices.
+func ratesOf(host resources.Host, given *cost.Rates, unit cost.Rates) *cost.Rates {
+	r := unit
+	if given != nil {
+		r = *given
+	}
+	if r.Instance == 0 {
+		r.CPUQuota = host.FractionalCPUs()
+	}
+	if given == nil {
+		r = r.WholeMachine(resources.Allocation{GPUs: len(host.GPUs), CPUs: max(1, int(host.CPUs)), Memory: host.Memory})
+	}
+	return &r
 }
 
 // Amounts beyond every training.
