@@ -74,14 +74,24 @@ func (a *actor) checkpoint() string { return a.checkpointIn(".") }
 
 // checkpointIn writes and reports a checkpoint in a directory below the working directory.
 func (a *actor) checkpointIn(dir string) string {
-	path := filepath.Join(a.stage.cfg.Dir, dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
+	path := a.save(dir)
+	a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1})
+	return path
+}
+
+// save writes a checkpoint in a directory below the working directory.
+func (a *actor) save(dir string) string {
+	path := a.checkpointPath(dir)
 	if err := os.WriteFile(path, []byte("state"), 0o644); err != nil {
 		a.stage.t.Error(err)
 	}
 	now := a.stage.clock.Now()
 	os.Chtimes(path, now, now)
-	a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1})
 	return path
+}
+
+func (a *actor) checkpointPath(dir string) string {
+	return filepath.Join(a.stage.cfg.Dir, dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
 }
 
 // starts reports the start of the process.
@@ -590,10 +600,12 @@ if args.resume:
 						return a.leave()
 					}
 					if a.epoch%10 == 0 {
-						path := a.checkpoint()
-						if weights {
-							a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1, "weights": true})
+						if !weights {
+							a.checkpoint()
+							continue
 						}
+						a.report(map[string]any{"event": "checkpoint", "training": 1, "path": a.checkpointPath("."), "step": a.epoch, "kind": "test", "seconds": 0.1, "weights": true})
+						a.save(".") // after the report: the agent may look at any time
 					}
 				}
 				return finished
