@@ -151,14 +151,20 @@ func output(t testing.TB, dir, name string) string {
 // says waits until the job has printed a line that begins with word, and returns the rest of it.
 func says(t testing.TB, j Job, word string) string {
 	t.Helper()
+	return said(t, j.Handle().RunDir, word)
+}
+
+// said waits until the job of a run directory has printed a line that begins with word, and returns the rest of the line.
+func said(t testing.TB, runDir, word string) string {
+	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		for line := range strings.Lines(output(t, j.Handle().RunDir, stdoutFile)) {
+		for line := range strings.Lines(output(t, runDir, stdoutFile)) {
 			if rest, ok := strings.CutPrefix(line, word); ok && strings.HasSuffix(rest, "\n") {
 				return strings.TrimSpace(rest)
 			}
 		}
 	}
-	t.Fatalf("the job did not say %q; stdout %q, stderr %q", word, output(t, j.Handle().RunDir, stdoutFile), output(t, j.Handle().RunDir, stderrFile))
+	t.Fatalf("the job did not say %q; stdout %q, stderr %q", word, output(t, runDir, stdoutFile), output(t, runDir, stderrFile))
 	return ""
 }
 
