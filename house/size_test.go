@@ -23,7 +23,7 @@ type size struct {
 }
 
 // limits bounds the extent. A limit may be lowered, not raised without a reason in the commit.
-var limits = struct{ lines, packages, exported, files int }{lines: 193060, packages: 64, exported: 1_483, files: 30}
+var limits = struct{ lines, packages, exported, files int }{lines: 193071, packages: 64, exported: 1_483, files: 30}
 
 // aims are the values at which a maintainer can know the whole repository.
 var aims = struct{ lines, packages, exported, files int }{lines: 106_000, packages: 50, exported: 900, files: 30}

@@ -125,6 +125,7 @@ type run struct {
 
 	elapsedBefore time.Duration   // elapsed time accumulated by earlier agents
 	resumedAt     time.Duration   // elapsed time in the state that this agent resumed; 0 for a new run
+	leftAt        time.Time       // wall clock at that state; the zero time for a new run
 	started       time.Duration   // monotonic clock when this agent began or took over the run
 	prepared      time.Duration   // from its beginning to the first launch; 0: it took over
 	lastSave      time.Duration   // elapsed time of the last save of the state
@@ -213,6 +214,15 @@ func (r *run) elapsed() time.Duration {
 		return r.endedAt
 	}
 	return r.elapsedBefore + r.Clock.Monotonic() - r.started
+}
+
+// elapsedAt returns the elapsed time at a time of the wall clock. An earlier agent's is known by the state that it left: the run may not
+// have aged since.
+func (r *run) elapsedAt(t time.Time) time.Duration {
+	if t.Before(r.leftAt) {
+		return r.resumedAt - r.leftAt.Sub(t)
+	}
+	return r.elapsed() - r.Clock.Now().Sub(t)
 }
 
 func (r *run) spent() float64 {

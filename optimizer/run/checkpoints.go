@@ -120,7 +120,7 @@ func (r *run) scanCheckpoints(force bool) {
 	}
 	if id := newest.Path + newest.Time.String(); id != s.newest {
 		s.newest, s.fresh = id, true
-		s.times = append(s.times, now-r.Clock.Now().Sub(newest.Time))
+		s.times = append(s.times, r.elapsedAt(newest.Time))
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
 	s.done = r.positionOf(newest) // its report may follow, and the unit of work may change

@@ -345,8 +345,12 @@ func TestWorkAfterACheckpoint(t *testing.T) {
 				t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
 			}
 			s.clock.advance(time.Hour)
+			before := res.Record.Checkpoint
 			if res = s.resume(res.Dir, Change{}); res.Code != CodeDone || float64(res.Record.Outcome.Steps) != 9 {
 				t.Errorf("exit %d (%v), %v steps; want 9", res.Code, res.Err, res.Record.Outcome.Steps)
+			}
+			if c := res.Record.Checkpoint; before == nil || c == nil || math.Abs(float64(c.AtS-before.AtS)) > 1 {
+				t.Errorf("checkpoint %+v after a pause of an hour, want the time of %+v", c, before)
 			}
 		})
 	}

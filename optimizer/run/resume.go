@@ -136,6 +136,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if at := r.rec.FinishedAt; r.Ended && at != nil {
 		r.Absences = append(r.Absences, absence{*at, r.Clock.Now()})
 	}
+	r.elapsedBefore, r.resumedAt, r.leftAt, r.started = r.Elapsed, r.Elapsed, r.Wall, r.Clock.Monotonic()
 	r.openCheckpoints()
 	if r.Ended && !r.resumes() {
 		return refuse(r.noCheckpoint("its job has ended"))
@@ -175,7 +176,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		}
 	}
 	r.doneAt = r.Progress.Done
-	r.elapsedBefore, r.resumedAt, r.started = r.Elapsed, r.Elapsed, r.Clock.Monotonic()
+	r.elapsedBefore, r.started = r.Elapsed, r.Clock.Monotonic() // without the time of the above
 	if r.countsOutage() && !r.Wall.IsZero() {
 		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
 	}
