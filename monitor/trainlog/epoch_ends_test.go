@@ -34,7 +34,7 @@ func TestRowsOfAnEpoch(t *testing.T) {
 		"one row":              {"epoch,step,loss\n1,10,2\n2,20,1.9\n3,30,1.8\n4,40,1.7\n", "1 2 3 4", "1? 2? 3 4"},
 		"one row, from 0":      {"epoch,step,test_loss\n0,9,2\n1,19,1.9\n2,29,1.8\n", "1 2 3", "1? 2? 3"},
 		"resumed, more steps":  {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n3,350,1.8\n4,500,1.7\n5,650,1.6\n6,800,1.5\n7,950,1.4\n", "1 2 3 3 4 5 6 7", "1? 2? 3 2 3 4 6? 7?"},
-		"resumed, steps anew":  {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n3,100,1.8\n4,200,1.7\n5,300,1.6\n", "1 2 3 3 4 5", "1? 2? 3 3 4 5"},
+		"resumed, steps at 0":  {"epoch,step,loss\n1,100,2\n2,200,1.9\n3,300,1.8\n3,100,1.8\n4,200,1.7\n5,300,1.6\n", "1 2 3 3 4 5", "1? 2? 3 3 4 5"},
 		"evaluated before it":  {"epoch,step,test_loss\n0,0,3\n0,100,2\n1,200,1.9\n2,300,1.8\n3,400,1.7\n", "1 1 2 3 4", "1? 0 1 3 4"},
 		"a row before it":      {"epoch,step,loss\n0,0,3\n0,100,2\n1,200,1.9\n2,300,1.8\n3,400,1.7\n", "1 1 2 3 4", "1? 0 1 2 4?"},
 		"without steps":        {"epoch,loss\n1,2\n2,1.9\n", "1 2", "1 2"},

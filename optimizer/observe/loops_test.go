@@ -487,6 +487,16 @@ search(train)
 // TestPositionAtALimit: the epoch and the total in the midst of a pass that ends at a limit of steps.
 func TestPositionAtALimit(t *testing.T) {
 	t.Parallel()
+	const nested = `
+done = 0
+for epoch in range(3):
+    for batch in loader:
+        optimizer.step()
+        done += 1
+        if done == 10: torch.save({}, "last.pt")
+        if done >= 50: break
+    if done >= %d: break
+`
 	for name, script := range map[string]string{
 		"0.1 of 0.2": `
 for i, batch in enumerate(loader, 1):
@@ -494,26 +504,8 @@ for i, batch in enumerate(loader, 1):
     if i == 10: torch.save({}, "last.pt")
     if i >= 20: break
 `,
-		"0.1 of 0.5": `
-done = 0
-for epoch in range(3):
-    for batch in loader:
-        optimizer.step()
-        done += 1
-        if done == 10: torch.save({}, "last.pt")
-        if done >= 50: break
-    if done >= 50: break
-`,
-		"0.1 of 3": `
-done = 0
-for epoch in range(3):
-    for batch in loader:
-        optimizer.step()
-        done += 1
-        if done == 10: torch.save({}, "last.pt")
-        if done >= 50: break
-    if done >= 51: break
-`,
+		"0.1 of 0.5": fmt.Sprintf(nested, 50),
+		"0.1 of 3":   fmt.Sprintf(nested, 51),
 	} {
 		o := newObserved(t)
 		o.must("import torch\noptimizer, loader = torch.optim.SGD(), torch.utils.data.DataLoader(list(range(200)), 2)\n" + script)
